@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import datetime
 import os
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Set
 
 from pykafka_broker.testing.control_client import told_to_the_test
 
@@ -29,11 +29,13 @@ def listed(text: str) -> list[str]:
 
 
 def config_texts(config: Mapping[str, object] | None) -> dict[str, str]:
-    """Return broker configs in Kafka's form. Raises TypeError for a wrong type."""
+    """Return broker configs in Kafka's form. Raises TypeError for a wrong type, whose text would pass for a value."""
     if config is not None and not isinstance(config, Mapping):
         raise TypeError(f'config must be a dict of broker configs, such as {{"num.partitions": 3}}, not {config!r}')
-    for name in config or ():
+    for name, value in (config or {}).items():
         check_type("the name of a broker config", name, str, "a string")
+        if value is None or isinstance(value, (bytes, bytearray, Mapping, Set)):
+            raise TypeError(f"config {name} must be text, a number, a boolean or a list, not {value!r}")
     return {name: config_text(value) for name, value in (config or {}).items()}
 
 

@@ -19,7 +19,14 @@ import h11
 
 from pykafka_broker.addresses import address_text
 from pykafka_broker.testing.arguments import check_timeout
-from pykafka_broker.testing.control_client import DEFAULT_TIMEOUT_S, ControlError, address_of, read_answer, written_call
+from pykafka_broker.testing.control_client import (
+    DEFAULT_TIMEOUT_S,
+    ControlClient,
+    ControlError,
+    address_of,
+    read_answer,
+    written_call,
+)
 from pykafka_broker.testing.data import (
     POLL_S,
     BrokerError,
@@ -35,12 +42,22 @@ _READ_BYTES = 256 << 10
 
 
 class AsyncControlClient:
-    """`ControlClient`, awaited."""
+    """`ControlClient`, awaited. of: the client of a broker's process, which is told when another one has begun."""
 
-    def __init__(self, url: str, token: str | None = None) -> None:
+    def __init__(self, url: str, token: str | None = None, of: ControlClient | None = None) -> None:
         self._host, self._port = address_of(url)
         self.url = url.rstrip("/")
         self._token = token
+        self._of = of
+
+    @property
+    def is_of_the_past(self) -> bool:
+        """Whether another process serves there by now, as far as is known here."""
+        return self._of is not None and self._of.is_of_the_past
+
+    def at(self, process: ControlClient) -> AsyncControlClient:
+        """Return the client of the same kind for another process."""
+        return AsyncControlClient(process.url, of=process)
 
     async def call(
         self,

@@ -46,7 +46,8 @@ class AsyncKafkaBroker(AsyncControlled):
 
     @property
     def control(self) -> AsyncControlClient:
-        return AsyncControlClient(self._broker.control.url)
+        process = self._broker.control
+        return AsyncControlClient(process.url, of=process)
 
     @property
     def bootstrap_servers(self) -> str:

@@ -30,7 +30,7 @@ class AsyncKafkaCluster(AsyncClusterData):
     def _stand_for(self, cluster: KafkaCluster) -> None:
         self._cluster = cluster
         self._ids, self._controller_id = cluster._ids, cluster._controller_id
-        self._fault_handles = cluster._fault_handles
+        self._fault_handles, self._sides = cluster._fault_handles, cluster._sides
 
     @classmethod
     def of(cls, cluster: KafkaCluster) -> Self:

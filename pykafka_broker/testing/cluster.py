@@ -246,6 +246,7 @@ class KafkaCluster(ClusterData):
         self._racks = dict(zip(self._ids, racks or (), strict=False))
         self._troubles: list[ClusterTrouble] = []
         self._fault_handles = FaultHandles()
+        self._sides = []
         self._recorder: ClusterRecorder | None = None
 
     def __repr__(self) -> str:
@@ -504,8 +505,9 @@ class KafkaCluster(ClusterData):
         """
         if self._recorder is None:
             raise ControlError(404, "nothing is recorded: start_recording starts it")
-        recorder, self._recorder = self._recorder, None
-        return recorder.save(path)
+        found = self._recorder.save(path)  # with OSError it is kept, to be saved elsewhere
+        self._recorder = None
+        return found
 
     # -- the whole state
 
@@ -539,6 +541,7 @@ class KafkaCluster(ClusterData):
         image = self._image(name)
         seen = self._leader_epochs()
         moved_ms, frozen = self.clock.now() - time.time() * 1000, self.clock.frozen
+        self.heal_network()
         all_at_once([node for node in self._nodes.values() if node.running], KafkaBroker.kill)
         for node_id, node in self._nodes.items():
             for directory in node._directories:

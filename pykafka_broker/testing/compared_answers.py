@@ -17,9 +17,11 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
+from pykafka_broker.broker.api.produce_checks import MESSAGE_SETS_UP_TO
 from pykafka_broker.control.traffic.exchange import decoded_request, decoded_response, encoded_request
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Fields, leaves, uuid_text
+from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import HEADER_SIZE, Buffer, batch_of, iter_batches
 from pykafka_broker.records.record import iter_records
@@ -318,7 +320,8 @@ def done_in(recording: Recording) -> Done:
             names |= {topic.topic_id: topic.name for topic in response.topics if topic.topic_id != ZERO_UUID}
         elif message.api_key == ApiKey.PRODUCE:
             for partition, each in _accepted(request.topic_data, response.responses, names):
-                done.setdefault(f"{_client_of(event)} writes {partition}", []).extend(_records_of(each.records))
+                written = _records_of(bytes(each.records or b""), message.version)
+                done.setdefault(f"{_client_of(event)} writes {partition}", []).extend(written)
         elif message.api_key in _COMMITS:
             for partition, each in _accepted(request.topics, response.topics, names):
                 done[f"{request.group_id} commits {partition}"] = [str(each.committed_offset)]
@@ -340,12 +343,15 @@ def _accepted(asked: list[Any], told: list[Any], names: Mapping[bytes, str]) -> 
             yield f"{partition.topic}-{partition.partition}", each
 
 
-def _records_of(data: Any) -> Iterator[str]:
+def _records_of(data: bytes, version: int) -> Iterator[str]:
+    """Yield the records of a Produce, in words."""
+    records = iter_messages(data)
+    if version > MESSAGE_SETS_UP_TO:
+        records = (each for header, batch in iter_batches(data) for each in iter_records(batch, header))
     with suppress(CorruptBatch):
-        for header, batch in iter_batches(bytes(data or b"")):
-            for each in iter_records(batch, header):
-                headers = f" with {each.headers}" if each.headers else ""
-                yield f"{each.key!r}: {each.value!r}{headers}"
+        for each in records:
+            headers = f" with {each.headers}" if each.headers else ""
+            yield f"{each.key!r}: {each.value!r}{headers}"
 
 
 def _client_of(event: Recorded) -> str:

@@ -1,8 +1,8 @@
 """The control API from Python, with the standard library only.
 
 Rule: a call returns the broker's answer, or raises `ControlError` with the broker's sentence. It may be used from
-several threads: a call takes a connection that no other call uses, and leaves it for the next one. `close` closes idle
-connections, and so does the end of the client itself.
+several threads: a call takes a connection that no other call uses, and leaves it for the next one. A forked child makes
+connections of its own. `close` closes idle connections, and so does the end of the client itself.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import http.client
 import json
 import math
+import os
 import socket
 import weakref
 from collections.abc import Mapping
@@ -52,6 +53,8 @@ class ControlClient:
         self.url = url.rstrip("/")
         self._token = token
         self._idle: list[http.client.HTTPConnection] = []
+        self._user = os.getpid()
+        self.is_of_the_past = False  # whether another process serves there by now, as far as is known here
         weakref.finalize(self, _close_all, self._idle)
 
     def call(
@@ -107,6 +110,9 @@ class ControlClient:
 
         So a call is never sent twice: the first one may have been carried out.
         """
+        if self._user != os.getpid():  # forked: the parent goes on using its connections
+            self._user = os.getpid()
+            self.close()
         while self._idle:
             try:
                 connection = self._idle.pop()
@@ -116,6 +122,10 @@ class ControlClient:
                 return connection
             connection.close()
         return None
+
+    def at(self, process: ControlClient) -> ControlClient:
+        """Return the client of the same kind for another process."""
+        return process
 
     def close(self) -> None:
         """Close idle connections. Another call opens a new connection."""

@@ -20,9 +20,11 @@ from pykafka_broker.control.traffic.recorder import WITH_SECRETS
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.runtime import ZERO_UUID, Message, leaves
 from pykafka_broker.records.builder import BatchBuilder
-from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.conversion import build_message_set, iter_messages
+from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
 from pykafka_broker.records.header import CODEC_MASK, HEADER_SIZE, BatchHeader, batch_of, iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
+from pykafka_broker.steps import at_once
 from pykafka_broker.testing.compared_answers import CHOSEN, NODE
 from pykafka_broker.testing.playing import Named, read_recordings
 from pykafka_broker.testing.recorded_messages import RecordedMessages
@@ -36,6 +38,7 @@ _LEFT_OUT = WITH_SECRETS | {
     ApiKey.PUSH_TELEMETRY,
 }
 _LONGEST_DIGEST = 64  # bytes
+_MAGIC_AT = 16  # of a batch, and of a message
 
 
 def mask_recording(*recordings: Named, to: Named) -> None:
@@ -107,25 +110,32 @@ class Mask:
 
     def _records(self, data: bytes) -> bytes:
         masked: list[bytes] = []
+        if data[_MAGIC_AT : _MAGIC_AT + 1] in (b"\0", b"\1"):
+            return self._messages(data)
         with suppress(CorruptBatch):  # what was fetched ends anywhere
             for header, batch in iter_batches(data):
                 masked.append(self._batch(header, batch))
         return b"".join(masked)
 
+    def _messages(self, data: bytes) -> bytes:
+        """Mask a set of messages of format v0 or v1."""
+        masked: list[BatchRecord] = []
+        with suppress(CorruptBatch, UnsupportedCompression):
+            for each in iter_messages(data):
+                masked.append(self._record(each))
+        return bytes(at_once(build_message_set(masked, data[_MAGIC_AT])))
+
+    def _record(self, record: BatchRecord) -> BatchRecord:
+        headers = [(name, self._content(value)) for name, value in record.headers]
+        return BatchRecord(
+            record.offset, record.timestamp, self._content(record.key), self._content(record.value), headers
+        )
+
     def _batch(self, header: BatchHeader, batch: memoryview) -> bytes:
         producer_id = self._id("producer id", header.producer_id)
         if header.is_control:
             return bytes(batch_of(replace(header, producer_id=producer_id), batch[HEADER_SIZE:]))
-        records = [
-            BatchRecord(
-                each.offset,
-                each.timestamp,
-                self._content(each.key),
-                self._content(each.value),
-                [(name, self._content(value)) for name, value in each.headers],
-            )
-            for each in iter_records(batch, header)
-        ]
+        records = list(map(self._record, iter_records(batch, header)))
         builder = BatchBuilder(base_offset=header.base_offset)
         builder.extend(records)
         base = records[0].timestamp if records else header.base_timestamp

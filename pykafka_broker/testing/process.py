@@ -170,6 +170,7 @@ class KafkaBroker(Controlled):
         self.in_process = in_process
         self.loop: asyncio.AbstractEventLoop | None = None  # where a broker in the process runs; None for a thread
         self._process: subprocess.Popen[bytes] | BrokerInProcess | None = None
+        self._started_by = os.getpid()
         self._given_up = False  # until the next `kill`: a start that is under way is to end
         self._control: ControlClient | None = None
         self._control_at, self._control_nodes = "127.0.0.1:0", ""
@@ -221,7 +222,8 @@ class KafkaBroker(Controlled):
     def control(self) -> ControlClient:
         if self._control is None or self._process is None:
             raise BrokerError("the broker is not started: use `with`, or start()")
-        if (ended := self._process.poll()) is not None:
+        # A child that was forked can't ask for the process: it is not the child's own.
+        if self._started_by == os.getpid() and (ended := self._process.poll()) is not None:
             raise BrokerError(f"the broker is not running: it ended with exit code {ended}")
         return self._control
 
@@ -278,16 +280,17 @@ class KafkaBroker(Controlled):
         Raises:
             ControlError: nothing is recorded.
         """
-        recorder, self._recorder = self._recorder, None
-        if recorder is None:
+        if self._recorder is None:
             return super().save_recording(path)
-        self._watch = None
-        return recorder.save(path)
+        found = self._recorder.save(path)  # with OSError it is kept, to be saved elsewhere
+        self._watch = self._recorder = None
+        return found
 
     def start(self) -> Self:
         """Start the process and wait until clients may connect."""
         __tracebackhide__ = True  # a failed start is shown at the test's own line
         self._check_may_start()
+        self._started_by = os.getpid()
         if self._security is not None:
             self._write_security(self._security)
         if self.in_process:
@@ -374,7 +377,7 @@ class KafkaBroker(Controlled):
             raise BrokerError(f"the broker was not ready within {self.start_timeout_s} s\n{self.log}")
         if process.poll() is not None:
             raise BrokerError(f"the broker ended with exit code {process.poll()}\n{self.log}")
-        self._control = ControlClient(lines[CONTROL])
+        self._take_control(lines[CONTROL])
         self._schema_registry_url = lines.get(SCHEMA_REGISTRY, "")
         self._take_address(lines[READY])
 
@@ -463,10 +466,15 @@ class KafkaBroker(Controlled):
         __tracebackhide__ = True
         deadline = time.monotonic() + self.start_timeout_s
         output = _Output(process)
-        self._control = ControlClient(self._await_line(output, CONTROL, deadline))
+        self._take_control(self._await_line(output, CONTROL, deadline))
         if self.schema_registry:
             self._schema_registry_url = self._await_line(output, SCHEMA_REGISTRY, deadline)
         self._take_address(self._await_line(output, READY, deadline))
+
+    def _take_control(self, url: str) -> None:
+        if self._control is not None:
+            self._control.is_of_the_past = True
+        self._control = ControlClient(url)
 
     def _take_address(self, told: str) -> None:
         host, port = split_address(told.partition(",")[0])
@@ -592,6 +600,7 @@ class KafkaBroker(Controlled):
         fork = KafkaBroker(
             {name: value for name, value in self.config.items() if name not in own},
             allow_unknown_config=True,
+            history=self.history_path is not None,
             **{name: getattr(self, name) for name in options},
         )
         fork._security = self._security

@@ -8,11 +8,12 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
 from pykafka_broker.testing.arguments import check_count, epoch_ms
-from pykafka_broker.testing.control_client import ControlClient, told_to_the_test
+from pykafka_broker.testing.control_client import ControlClient, ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerPart, Handle, made_as, wait
 
 __tracebackhide__ = told_to_the_test
@@ -27,6 +28,13 @@ class Fault(BrokerPart):
 
     def __repr__(self) -> str:
         return f"<Fault {self.id}>"
+
+    @property
+    def control(self) -> ControlClient:
+        """The control API of the broker's process. Raises ControlError for a fault of an earlier process."""
+        if self._control.is_of_the_past:  # another fault may have the number there
+            raise ControlError(404, f"fault {self.id} has ended with the process of its broker")
+        return self._control
 
     def describe(self) -> FaultState:
         """Return the fault's arguments and hits."""
@@ -58,7 +66,8 @@ class Fault(BrokerPart):
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.remove()
+        with suppress(OSError, ControlError):  # a fault ends with the process of its broker
+            self.remove()
 
 
 class Faults(BrokerPart):

@@ -380,7 +380,7 @@ class _Kept(NamedTuple):
                     given["times"] -= each["hits"]
                 fault = node.faults._add(given)
                 if (handle := handles.get((broker, each["id"]))) is not None:
-                    handle.id = fault.id
+                    handle.id, handle._control = fault.id, handle._control.at(fault.control)
                     handles[broker, fault.id] = handle
             if self.chaos is not None:
                 limits: Any = {name: self.chaos[name] for name in ("events", "api", "client_id", "topic", "group")}

@@ -43,6 +43,8 @@ def test_a_broker_that_is_killed_and_started_is_so_again(tmp_path: Path, capsys:
                 broker.start()
             elif number == 1:
                 broker.restart()
+        with pytest.raises(FileNotFoundError):
+            broker.save_recording(tmp_path / "nowhere" / "recording.jsonl")
         broker.save_recording(path)
         with pytest.raises(ControlError, match="nothing is recorded"):
             broker.save_recording(path)

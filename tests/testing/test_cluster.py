@@ -20,6 +20,7 @@ from pykafka_broker.platform import KILL
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, WaitTimeout
 from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
 from pykafka_broker.testing.cluster import cluster_id_in, format_directories, new_cluster_id
+from pykafka_broker.testing.cluster_nodes import ClusterTraffic
 from tests.testing.test_process import wait_until_gone
 
 
@@ -261,3 +262,67 @@ def test_each_directory_of_a_node_is_formatted_once(tmp_path: Path) -> None:
     assert {name: (tmp_path / name / "meta.properties").read_text() for name in "ab"} == first
     assert cluster_id_in(tmp_path) == cluster_id
     assert cluster_id_in(tmp_path / "nowhere") is None
+
+
+def test_a_leader_that_is_not_running_is_none() -> None:
+    """The controller takes a killed broker for the leader until its session is over."""
+    with KafkaCluster(3, in_process=True) as cluster:
+        cluster.create_topic("orders")
+        leader = cluster.leader_of("orders")
+        cluster.clock.freeze()
+        cluster.broker(leader).kill()
+        assert cluster.leader_of("orders") == leader
+        with pytest.raises(WaitTimeout, match=f"the leader of orders-0 is still {leader}"):
+            cluster.wait_for_leader("orders", timeout=0)
+        cluster.clock.resume()
+        assert cluster.wait_for_leader("orders") != leader
+
+
+def test_the_clock_moves_while_the_network_is_partitioned() -> None:
+    """A broker on a side without the controller is fenced, and no other one."""
+    with KafkaCluster(3, in_process=True) as cluster:
+        cluster.create_topic("orders")
+        leader = cluster.leader_of("orders")
+        cluster.partition_network({leader}, {*cluster.nodes} - {leader})
+        cluster.clock.advance(seconds=10)
+        assert [each["node_id"] for each in cluster.controller.cluster()["brokers"] if each["fenced"]] == [leader]
+        cluster.wait_for_leader("orders", other_than=leader)
+        cluster.clock.advance(hours=1)  # at once
+        assert cluster.leader_of("orders") != leader
+        assert {*cluster.isr("orders")} == {1, 2, 3} - {leader}
+        cluster.heal_network()
+        cluster.wait_for_isr("orders", size=3)
+        cluster.clock.advance(seconds=10)
+        assert not any(each["fenced"] for each in cluster.controller.cluster()["brokers"])
+
+
+def test_what_fails_at_one_node_is_undone_at_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*args: object) -> None:
+        raise ConnectionResetError("it has gone")
+
+    with KafkaCluster(2, in_process=True) as cluster:
+        cluster.create_topic("orders")
+        last = cluster.broker(2)
+        with monkeypatch.context() as patch:
+            patch.setattr(last, "cut_off", gone, raising=False)
+            with pytest.raises(ConnectionResetError):
+                cluster.partition_network({1}, {2}, {100})
+        assert cluster._sides == []
+        with monkeypatch.context() as patch:
+            patch.setattr(last, "rejoin", gone, raising=False)
+            cluster.partition_network({1}, {2, 100})
+            cluster.heal_network()
+        cluster.clock.advance(seconds=10)  # all are heard of
+        with monkeypatch.context() as patch:
+            patch.setattr(ClusterTraffic, "_brokers_that_run", lambda self: {1: self.broker(1), 2: _NoFaults()})
+            with pytest.raises(ConnectionResetError):
+                cluster.faults.add(api="Produce", error="UNKNOWN_SERVER_ERROR")
+        assert cluster.faults.all() == []
+
+
+class _NoFaults:
+    """A broker that ends before it has a fault."""
+
+    @property
+    def faults(self) -> None:
+        raise ConnectionResetError("it has gone")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -11,6 +12,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, Record, WaitTimeout
 from pykafka_broker.testing.cluster_data import listing
 
@@ -111,6 +114,17 @@ def test_the_records_of_a_topic_that_is_still_to_come_are_waited_for(cluster: Ka
     cluster.produce("later", ["1"])
     looker.join()
     assert errors == []
+
+
+def test_more_requests_are_waited_for_than_are_listed_by_default(cluster: KafkaCluster) -> None:
+    n, broker = 1_100, cluster.broker(1)
+    frame = b"".join(encode_request(ApiVersionsRequest(), 0, 1, "many"))
+    with socket.create_connection((broker.host, broker.port)) as client, client.makefile("rb") as answers:
+        client.sendall(frame * n)
+        for _ in range(n):
+            answers.read(int.from_bytes(answers.read(4), "big"))
+        found = cluster.wait_for_request("ApiVersions", client_id="many", n=n, timeout=60)
+    assert len(found) == n
 
 
 def test_offsets_are_reset_to_a_time_behind_an_open_transaction(cluster: KafkaCluster) -> None:

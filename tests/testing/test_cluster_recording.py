@@ -179,6 +179,8 @@ def test_what_comes_before_the_test_knows_of_a_start_is_recorded(
             node.start()
         finally:
             client.end()
+        with pytest.raises(FileNotFoundError):
+            cluster.save_recording(tmp_path / "nowhere" / "recording.jsonl")
         cluster.save_recording(path)
     with path.open() as file:
         events = read_recording(file).events

@@ -9,7 +9,21 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from pykafka_broker.cli import main
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.records.compression import GZIP, NONE
+from pykafka_broker.records.conversion import build_message_set
+from pykafka_broker.records.record import BatchRecord
+from pykafka_broker.steps import at_once
 from pykafka_broker.testing import KafkaBroker, compare_recordings
+from pykafka_broker.testing.compared_answers import differing
+from pykafka_broker.testing.recording import Recording
+from tests.testing.test_masking import exchange
 
 TIMEOUT_S = 60
 Bill = Callable[[int], bytes]
@@ -37,6 +51,29 @@ def recorded(path: Path, bill: Bill, orders: int = 4) -> Path:
         consumer.close()
         broker.save_recording(path)
     return path
+
+
+@pytest.mark.parametrize(("version", "codec"), [(2, NONE), (2, GZIP), (3, NONE)])
+def test_records_of_all_formats_are_compared(version: int, codec: int) -> None:
+    """Produce up to v2 has sets of messages, which are no batches."""
+
+    def wrote(value: bytes) -> Recording:
+        records = [BatchRecord(0, 1_000, b"k", value)]
+        if version < 3:
+            data = at_once(build_message_set(records, 1, codec=codec))
+        else:
+            builder = BatchBuilder()
+            builder.extend(records)
+            data = bytes(builder.build())
+        produced = TopicProduceData("orders", partition_data=[PartitionProduceData(0, data)])
+        asked = ProduceRequest(None, 1, 1000, [produced])
+        told = ProduceResponse([TopicProduceResponse("orders", partition_responses=[PartitionProduceResponse(0)])])
+        return Recording([], [exchange(asked, told, version)])
+
+    assert list(differing(wrote(b"paid"), wrote(b"paid"))) == []
+    assert list(differing(wrote(b"paid"), wrote(b"owed"))) == [
+        "shop writes orders-0, number 1: recorded b'k': b'paid', now b'k': b'owed'"
+    ]
 
 
 def test_what_a_new_version_writes_otherwise_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,8 @@ from pykafka_broker.testing import (
     KafkaBroker,
     KafkaCluster,
     RemoteBroker,
+    WaitTimeout,
+    cluster_nodes,
 )
 from pykafka_broker.testing.controlled import Controlled
 from pykafka_broker.testing.history import Questions
@@ -277,6 +279,26 @@ def test_a_write_that_followers_do_not_have_yet_is_not_lost(cluster: KafkaCluste
         assert cluster.check() == []
     cluster.wait_for_isr("hasty")
     assert cluster.check() == []
+
+
+def test_logs_that_a_broker_does_not_tell_are_no_sound_ones(
+    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.create_topic("orders", 3, replication_factor=1)
+    for _ in range(3):
+        produce(cluster, "orders", "a", "b", "c")
+    assert cluster.check() == []
+    rows = KafkaBroker._rows
+
+    def told(self: KafkaBroker, part: str) -> list[dict[str, Any]]:
+        if part == "logs" and self is cluster.broker(2):
+            raise ConnectionResetError("no answer")
+        return rows(self, part)
+
+    monkeypatch.setattr(KafkaBroker, "_rows", told)
+    monkeypatch.setattr(cluster_nodes, "_LED_S", 0)
+    with pytest.raises(WaitTimeout, match="the logs are unknown: no answer"):
+        cluster.check()
 
 
 def test_a_partition_that_nobody_leads_is_not_checked(cluster: KafkaCluster) -> None:

@@ -296,6 +296,34 @@ def test_temporary_data_are_in_memory_where_no_place_is_wanted(
     broker.close()
 
 
+def test_a_fault_of_an_earlier_process_is_not_taken_for_another_one() -> None:
+    """Each process counts its faults from 1."""
+    with KafkaBroker(in_process=True) as broker:
+        with broker.faults.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER") as fault:
+            broker.restart()
+            other = broker.faults.add(api="Fetch", error="UNKNOWN_SERVER_ERROR")
+            assert other.id == fault.id
+            for ask in (fault.describe, fault.remove, lambda: fault.hits, lambda: fault.wait(timeout=0)):
+                with pytest.raises(ControlError, match="fault 1 has ended with the process of its broker"):
+                    ask()
+        assert [each["id"] for each in broker.faults.all()] == [other.id]
+        with other:
+            broker.kill()
+        broker.start()
+
+    async def run() -> None:
+        async with KafkaBroker(in_process=True) as broker:
+            fault = await broker.faults.add(api="Produce", error="NOT_LEADER_OR_FOLLOWER")
+            assert await fault.hits == 0
+            await broker.restart()
+            other = await broker.faults.add(api="Fetch", error="UNKNOWN_SERVER_ERROR")
+            with pytest.raises(ControlError, match="fault 1 has ended with the process of its broker"):
+                await fault.remove()
+            assert await other.remove() == 0
+
+    asyncio.run(run())
+
+
 # -- on the loop of the test
 
 

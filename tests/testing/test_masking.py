@@ -6,6 +6,8 @@ import json
 from base64 import b64decode, b64encode
 from typing import Any
 
+import pytest
+
 from pykafka_broker.control.traffic.exchange import encoded_response
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
@@ -18,10 +20,12 @@ from pykafka_broker.protocol.messages.sasl_authenticate_request import SaslAuthe
 from pykafka_broker.protocol.messages.sasl_authenticate_response import SaslAuthenticateResponse
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import BatchBuilder
-from pykafka_broker.records.compression import GZIP
+from pykafka_broker.records.compression import GZIP, NONE
+from pykafka_broker.records.conversion import build_message_set, iter_messages
 from pykafka_broker.records.header import read_header
-from pykafka_broker.records.record import iter_records
+from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.server.link_codec import encode_request
+from pykafka_broker.steps import at_once
 from pykafka_broker.testing.masking import Mask
 from pykafka_broker.testing.recorded_messages import RecordedMessages
 from pykafka_broker.testing.recording import Recorded, Recording, lines_of, read_recording
@@ -76,6 +80,20 @@ def test_content_and_ids_of_records_are_masked() -> None:
     assert one.headers[0][0] == "by"
     assert not {one.key, one.value, one.headers[0][1]} & {b"alice", b"her secret", b"bob"}
     assert Mask(b"other").recording(found) != found
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("codec", [NONE, GZIP])
+def test_sets_of_messages_are_masked(magic: int, codec: int) -> None:
+    """Clients before Kafka 0.11 write no batches."""
+    written = [BatchRecord(0, 5 if magic else -1, b"alice", b"secret"), BatchRecord(1, 6 if magic else -1, None, None)]
+    data = bytes(at_once(build_message_set(written, magic, codec=codec)))
+    produced = TopicProduceData("orders", partition_data=[PartitionProduceData(0, data)])
+    (found,) = messages(masked(exchange(ProduceRequest(None, 1, 1000, [produced]), ProduceResponse(), 2)))
+    one, other = iter_messages(found.request.topic_data[0].partition_data[0].records)
+    assert (one.offset, one.timestamp, len(one.key or b""), len(one.value or b"")) == (0, written[0].timestamp, 5, 6)
+    assert not {one.key, one.value} & {b"alice", b"secret"}
+    assert other == written[1]
 
 
 def test_addresses_and_logins_are_masked() -> None:

@@ -204,6 +204,9 @@ def test_a_name_that_kafka_does_not_know_is_an_error(name: str, meant: str) -> N
         ({"port": "9092"}, TypeError, "port must be a number, 0 for one that is free, not '9092'"),
         ({"start_timeout_s": "5"}, TypeError, "start_timeout_s must be a number of seconds, not '5'"),
         ({"config": {1: 2}}, TypeError, "the name of a broker config must be a string, not 1"),
+        ({"config": {"broker.rack": None}}, TypeError, "config broker.rack must be text, a number, .* not None$"),
+        ({"config": {"broker.rack": b"a"}}, TypeError, "config broker.rack must be text, .* not b'a'$"),
+        ({"config": {"log.dirs": {"/a"}}}, TypeError, "config log.dirs must be text, .* or a list, not {'/a'}$"),
         ({"emulate": 2.8}, TypeError, r"emulate must be a string, such as '2\.8', not 2\.8"),
         ({"log_level": "verbose"}, ValueError, "log_level must be one of debug, info, warning, error, not 'verbose'"),
     ],
@@ -326,6 +329,30 @@ def test_a_child_that_was_forked_leaves_the_broker_its_directory() -> None:
     assert done.stdout == "True\n"
 
 
+@pytest.mark.posix("Windows has no fork")
+def test_a_child_that_was_forked_has_connections_of_its_own() -> None:
+    code = """
+        import os
+        from pykafka_broker.testing import KafkaBroker
+        with KafkaBroker() as broker:
+            broker.create_topic("orders")
+            def place():
+                return broker.control._idle[0].sock.getsockname()
+            before = place()
+            child = os.fork()
+            if not child:
+                names = [topic["name"] for topic in broker.topics()]
+                os._exit(0 if names == ["orders"] and place() != before else 1)
+            print(os.waitpid(child, 0)[1])
+            broker.topics()
+            print(place() == before)
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == "0\nTrue\n"
+
+
 def test_a_time_out_names_the_broker() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         client = ControlClient(f"http://127.0.0.1:{silent.getsockname()[1]}")
@@ -334,8 +361,10 @@ def test_a_time_out_names_the_broker() -> None:
 
 
 def test_a_fork_is_made_as_its_broker() -> None:
-    with KafkaBroker(emulate="2.8", strict=False) as broker, broker.fork() as fork:
+    with KafkaBroker(emulate="2.8", strict=False, history=True) as broker, broker.fork() as fork:
         assert (fork.emulate, fork.strict) == ("2.8", False)
+        assert fork.history_path != broker.history_path
+        assert fork.check() == []
 
 
 @pytest.mark.linux("/proc tells when a process is gone")

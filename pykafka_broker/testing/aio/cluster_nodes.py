@@ -38,6 +38,7 @@ class AsyncClusterNodes(AsyncControlled):
 
     _ids: Sequence[int]
     _controller_id: int
+    _sides: list[frozenset[int]]  # of the network, while it is partitioned
 
     @property
     def nodes(self) -> dict[int, AsyncKafkaBroker]:
@@ -250,19 +251,21 @@ class AsyncClusterNodes(AsyncControlled):
         async def led() -> int:
             state = await self.partition(topic, partition)
             leader = state["leader"]
-            if leader in (-1, other_than) or not await self._leader_knows(topic, partition, state):
-                still = " still" if leader == other_than else ""
+            ended = leader in self.nodes and not self.nodes[leader].running  # the controller is yet to notice
+            if ended or leader in (-1, other_than) or not await self._leader_knows(topic, partition, state):
+                still = " still" if ended or leader == other_than else ""
                 raise NotReached(f"the leader of {topic}-{partition} is{still} {leader}")
             return leader
 
         return await poll(led, f"the leader of {topic}-{partition} is unknown", timeout)
 
     async def _wait_for_running(self, topic: str, partition: int) -> None:
-        """Wait until all replicas on running brokers are in sync."""
+        """Wait until all replicas on running brokers are in sync, those on cut-off nodes left out."""
 
         async def reached() -> None:
             state = await self.partition(topic, partition)
-            running = {node_id for node_id in state["replicas"] if self.broker(node_id).running}
+            cut_off = self._cut_off_nodes
+            running = {each for each in state["replicas"] if each not in cut_off and self.broker(each).running}
             if not running <= {*state["isr"]}:
                 raise NotReached(f"of {topic}-{partition} only {state['isr']} are in sync")
 
@@ -297,17 +300,28 @@ class AsyncClusterNodes(AsyncControlled):
             raise ValueError("there must be two sides at least: partition_network({1}, {2, 3, 100})")
         self._check_started()
         await self.heal_network()
-        for side in apart:
-            others = sorted(frozenset[int]().union(*apart) - side)
-            for node_id in sorted(side):
-                node = self.nodes[node_id]
-                if node.running:
-                    await node.cut_off(others)
+        self._sides += apart
+        try:
+            for side in apart:
+                others = sorted(frozenset[int]().union(*apart) - side)
+                for node_id in sorted(side):
+                    node = self.nodes[node_id]
+                    if node.running:
+                        await node.cut_off(others)
+        except BaseException:
+            await self.heal_network()
+            raise
+
+    @property
+    def _cut_off_nodes(self) -> frozenset[int]:
+        """The nodes on the sides of a partitioned network, but for those on the controller's side."""
+        return frozenset[int]().union(*(side for side in self._sides if self._controller_id not in side))
 
     async def heal_network(self) -> None:
         """Let all nodes reach each other again."""
+        del self._sides[:]
         for node in self._all_running():
-            with suppress(ControlError):
+            with suppress(ControlError, BrokerError, OSError):  # the node may have ended a moment ago
                 await node.rejoin()
 
     def _check_nodes(self, wanted: Iterable[int]) -> None:
@@ -353,8 +367,9 @@ class AsyncClusterClock(AsyncBrokerClock):
     """The clocks of all running nodes, which move together.
 
     They move in steps of half a session (`broker.session.timeout.ms`). Between two steps each broker sends a heartbeat,
-    so that a move fences only brokers that are gone. A way of more than 20 steps is one step: as if all machines had
-    been suspended, and then woken. A move ends when all replicas that run are in sync.
+    so that a move fences only brokers that are gone, or on a side without the controller (`partition_network`). A way
+    of more than 20 steps is one step: as if all machines had been suspended, and then woken. A move ends when all
+    replicas that run are in sync.
     """
 
     def __init__(self, cluster: AsyncClusterNodes) -> None:
@@ -390,14 +405,18 @@ class AsyncClusterClock(AsyncBrokerClock):
         return max(await all_at_once(self._cluster._all_running(), lambda node: node.clock._moved(how, body)))
 
     async def _all_heard(self, within_ms: int) -> None:
-        """Wait until each running broker has sent a heartbeat within `within_ms`, and no running broker is fenced."""
-        controller = self._cluster.controller
+        """Wait until each running broker that reaches the controller has sent a heartbeat within `within_ms`, and none
+        of them is fenced.
+        """
+        cluster, controller = self._cluster, self._cluster.controller
         if not controller.running:
             return
 
         async def heard() -> None:
             state = await controller.cluster()
-            running = {node_id for node_id, node in self._cluster.nodes.items() if node.running}
+            is_sided = any(cluster._controller_id in side for side in cluster._sides)
+            lost = cluster._cut_off_nodes if is_sided else ()
+            running = {node_id for node_id, node in cluster.nodes.items() if node.running and node_id not in lost}
             missing = [
                 each["node_id"]
                 for each in state["brokers"]
@@ -493,9 +512,14 @@ class AsyncClusterFaults(AsyncFaults):
     @entered
     async def _add(self, body: Mapping[str, Any]) -> AsyncFault:
         added: dict[int, AsyncFault] = {}
-        for node_id, node in self._nodes.items():
-            fault = added[node_id] = await node.faults._add(body)
-            self._handles[node_id, fault.id] = fault
+        try:
+            for node_id, node in self._nodes.items():
+                fault = added[node_id] = await node.faults._add(body)
+                self._handles[node_id, fault.id] = fault
+        except BaseException:
+            if added:
+                await AsyncClusterFault(added).remove()
+            raise
         return AsyncClusterFault(added)
 
     async def all(self) -> list[FaultState]:
@@ -629,21 +653,29 @@ class AsyncClusterTraffic(AsyncClusterNodes):
         return found
 
     async def _logs(self, facts: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        """Return the logs of all partitions; a partition whose leader has just ended gets another one."""
+        """Return the logs of all partitions; a partition whose leader has just ended gets another one.
+
+        Raises:
+            WaitTimeout: a broker that is running does not answer, so nothing can be told of its logs.
+        """
         logs: list[dict[str, Any]] = []
+        missing: list[dict[str, Any]] | None = None  # None: not all brokers have answered
 
         async def look() -> None:
-            logs[:] = []
+            nonlocal missing
+            logs[:], missing = [], None
             for node in self.brokers:
                 if node.running:
                     logs.extend(await node._rows("logs"))
             if missing := late(facts, logs):
-                logs.extend(missing)
                 raise NotReached(missing[0]["why"])
 
-        with suppress(WaitTimeout):
+        try:
             await poll(look, "the logs are unknown", _LED_S)
-        return logs
+        except WaitTimeout:
+            if missing is None:
+                raise
+        return [*logs, *(missing or ())]
 
     async def clear_requests(self) -> None:
         """Empty the request logs of all brokers."""
@@ -652,7 +684,7 @@ class AsyncClusterTraffic(AsyncClusterNodes):
 
     async def _wait_for_request(self, query: Mapping[str, Any], n: int, timeout: float) -> list[SeenRequest]:
         async def logged() -> list[SeenRequest]:
-            found = await self._requests({**query, "limit": _MOST_REQUESTS})
+            found = await self._requests({**query, "limit": max(n, _MOST_REQUESTS)})
             if len(found) < n:
                 raise NotReached(f"the logs of all brokers have {counted(len(found), 'such request')}, expected {n}")
             return found

@@ -9,11 +9,12 @@ from __future__ import annotations
 import datetime
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncHandle, wait
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
 from pykafka_broker.testing.arguments import check_count, epoch_ms
 from pykafka_broker.testing.async_client import AsyncControlClient, entered
-from pykafka_broker.testing.control_client import told_to_the_test
+from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import made_as
 from typing import Any
 
@@ -30,6 +31,13 @@ class AsyncFault(AsyncBrokerPart):
 
     def __repr__(self) -> str:
         return f"<Fault {self.id}>"
+
+    @property
+    def control(self) -> AsyncControlClient:
+        """The control API of the broker's process. Raises ControlError for a fault of an earlier process."""
+        if self._control.is_of_the_past:  # another fault may have the number there
+            raise ControlError(404, f"fault {self.id} has ended with the process of its broker")
+        return self._control
 
     async def describe(self) -> FaultState:
         """Return the fault's arguments and hits."""
@@ -61,7 +69,8 @@ class AsyncFault(AsyncBrokerPart):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.remove()
+        with suppress(OSError, ControlError):  # a fault ends with the process of its broker
+            await self.remove()
 
 
 class AsyncFaults(AsyncBrokerPart):

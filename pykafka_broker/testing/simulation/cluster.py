@@ -125,6 +125,7 @@ class SimulatedCluster(AsyncClusterData):
         self._layout = SimulatedLayout(brokers, config_texts(config), racks, emulate, self._security)
         self._ids, self._controller_id = self._layout.brokers, self._layout.controller
         self._fault_handles = FaultHandles()
+        self._sides = []
         self._history = history
         self._nodes: dict[int, SimNode] = {}
         self._brokers: dict[int, SimulatedBroker] = {}
@@ -400,6 +401,7 @@ class SimulatedCluster(AsyncClusterData):
 
     def heal(self) -> None:
         """Let all machines reach each other again."""
+        del self._sides[:]
         self._loop.network.heal()
 
     def slow(self, id: int, ms: int) -> None:
@@ -488,7 +490,7 @@ class SimulatedCluster(AsyncClusterData):
     async def _mend(self) -> None:
         for each in self._trouble:
             each.end()
-        self._loop.network.heal()
+        self.heal()
         for node in self._nodes.values():
             node.make_whole()
         await self.until(self._all_are_back, told="not all brokers serve")
