@@ -354,6 +354,22 @@ def test_a_closed_consumer_or_client_is_of_no_use(broker: KafkaBroker) -> None:
     run(broker, work)
 
 
+def test_an_idle_partition_keeps_no_busy_one_waiting(broker: KafkaBroker) -> None:
+    """A fetch of the idle one alone would wait for a minute."""
+    broker.create_topic("idle")
+    broker.produce("busy", [str(n) for n in range(10)])
+    broker.produce("busy", [str(n) for n in range(10, 20)])
+
+    async def work(client: Client) -> None:
+        most = str(HEADER_SIZE + 10)  # a batch
+        settings = {**BEGIN, "fetch.max.wait.ms": "60000", "max.partition.fetch.bytes": most}
+        async with Consumer(client, settings) as consumer:
+            consumer.assign([("idle", 0), ("busy", 0)])
+            assert await take(consumer, 20, 1) == [str(n) for n in range(20)]
+
+    run(broker, work)
+
+
 def test_records_come_from_the_replica_in_the_consumers_rack(monkeypatch: pytest.MonkeyPatch) -> None:
     """What only the leader has is read there: a follower that is behind is no reason to begin elsewhere."""
     refused: list[int] = []
