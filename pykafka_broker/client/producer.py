@@ -181,8 +181,13 @@ class ProducerId:
         await self._end(committed=True)
 
     async def abort(self) -> None:
-        """Abort the transaction, if any."""
-        await self._end(committed=False)
+        """Abort the transaction, if any. One that was committed, although no answer came, has ended already."""
+        try:
+            await self._end(committed=False)
+        except KafkaError as error:
+            if error.code != ErrorCode.INVALID_TXN_STATE:
+                raise
+            self.added.clear()
 
     async def _end(self, *, committed: bool) -> None:
         if self.added:

@@ -16,6 +16,7 @@ from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.peers import LinkBroken
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.produce_request import ProduceRequest
 from pykafka_broker.protocol.messages.produce_response import (
@@ -125,6 +126,36 @@ def test_a_transaction_is_seen_when_it_is_committed(broker: KafkaBroker) -> None
 
     run(broker, work)
     assert [record.value for record in broker.records("moved", isolation_level="read_committed")] == ["0"]
+
+
+def test_a_commit_without_an_answer_may_have_been_carried_out(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller is told that nobody knows; the next transaction begins all the same."""
+
+    async def work(client: Client) -> None:
+        plain, lost = client.ask_coordinator, list[Message]()
+
+        async def ask_coordinator(kind: int, key: str, request: Message, *rest: Any, **options: Any) -> Any:
+            answer = await plain(kind, key, request, *rest, **options)
+            if isinstance(request, EndTxnRequest) and not lost:
+                lost.append(request)
+                raise TimedOut("no answer came")
+            return answer
+
+        monkeypatch.setattr(client, "ask_coordinator", ask_coordinator)
+        async with Producer(client, {"transactional.id": "unanswered-commit"}) as producer:
+            await producer.begin_transaction()
+            await producer.send("unanswered-commit", b"0")
+            with pytest.raises(TimedOut):
+                await producer.commit_transaction()
+            await producer.begin_transaction()
+            await producer.send("unanswered-commit", b"1")
+            await producer.commit_transaction()
+
+    run(broker, work)
+    found = broker.records("unanswered-commit", isolation_level="read_committed")
+    assert [record.value for record in found] == ["0", "1"]
 
 
 def test_records_that_can_t_be_taken(broker: KafkaBroker) -> None:
