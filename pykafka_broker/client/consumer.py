@@ -421,7 +421,7 @@ class Consumer:
             if wanted := {partition: time for partition, time in times.items() if time is not None}:
                 await self._find(wanted)
         except TimedOut as error:
-            logger.warning("%s; trying again", error)  # for ever, as Kafka's consumers
+            logger.warning("%s; trying again", error)
         except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
             self._error = error
         finally:
@@ -450,7 +450,9 @@ class Consumer:
             position = self._positions.get(partition)
             if position is None or position.offset is not None or position.time != times[partition]:
                 continue
-            if isinstance(answer, ClientError):
+            if isinstance(answer, TimedOut):
+                logger.warning("%s; trying again", answer)  # for ever, as Kafka's consumers
+            elif isinstance(answer, ClientError):
                 self._note_errors([answer])
             elif answer.offset >= 0:
                 position.offset = answer.offset

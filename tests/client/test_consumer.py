@@ -11,7 +11,7 @@ import pytest
 from pykafka_broker.client import consumer as consumer_module
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Consumer
-from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.leaders import ListedOffset
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.protocol.enums import EARLIEST, TopicPartition
@@ -285,6 +285,23 @@ def test_a_position_that_can_t_be_found_keeps_no_other_from_being_found(
             with pytest.raises(KafkaError):
                 await take(consumer, 1)
             assert await take(consumer, 1) == ["found"]
+
+    run(broker, work)
+
+
+def test_a_position_is_looked_up_until_a_leader_answers(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.produce("late-leader", ["a"])
+    asked: list[TopicPartition] = []
+
+    async def list_offsets(client: Client, times: dict[TopicPartition, int], **options: Any) -> Any:
+        asked.extend(times)
+        return {each: TimedOut("no leader answered") if len(asked) < 3 else ListedOffset(0) for each in times}
+
+    async def work(client: Client) -> None:
+        monkeypatch.setattr(consumer_module, "list_offsets", list_offsets)
+        async with Consumer(client, BEGIN) as consumer:
+            consumer.assign([("late-leader", 0)])
+            assert await take(consumer, 1) == ["a"]
 
     run(broker, work)
 
