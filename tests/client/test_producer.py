@@ -477,6 +477,30 @@ def test_a_node_that_has_just_started_is_asked_again_for_an_id(
     assert refused
 
 
+def test_a_fault_of_the_producer_is_told_to_whoever_waits(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Delivery] = []
+
+    async def faulty(*rest: Any, **options: Any) -> Any:
+        raise ZeroDivisionError
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"linger.ms": "60000"}) as producer:
+            for partition in (0, 1):
+                await producer.deliver("faulty", b"v", partition=partition)
+            monkeypatch.setattr(client, "ask_once", faulty)
+            await producer.send("faulty", b"lingers", partition=1, on_delivery=found.append)
+            with pytest.raises(ClientError, match="ZeroDivisionError"):
+                await producer.deliver("faulty", b"v", partition=0)
+            with pytest.raises(ZeroDivisionError):
+                await producer.send("faulty", b"v")
+            raise LookupError
+
+    broker.create_topic("faulty", 2)
+    with pytest.raises(LookupError):
+        run(broker, work)
+    assert [each.error is None for each in found] == [False]
+
+
 def test_an_exception_of_one_delivery_keeps_no_other_from_its_own(broker: KafkaBroker) -> None:
     """The next call raises the exception, once, and the producer goes on."""
     found: list[int] = []
