@@ -384,6 +384,31 @@ def test_a_refused_record_keeps_the_batches_behind_it_from_nothing(broker: Kafka
     assert [record.value for record in broker.records("behind")] == ["0", "1", "3", "4", "5", "6", "7"]
 
 
+def test_no_batch_overtakes_the_first_one(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker takes any sequence number from a producer that it does not know."""
+    broker.create_topic("first")
+    found: list[Delivery] = []
+
+    async def work(client: Client) -> None:
+        ask, refused = client.ask_once, list[Message]()
+
+        async def refused_once(request: Message, *rest: Any, **options: Any) -> Any:
+            if not isinstance(request, ProduceRequest) or refused:
+                return await ask(request, *rest, **options)
+            refused.append(request)
+            error = PartitionProduceResponse(0, ErrorCode.NOT_ENOUGH_REPLICAS)
+            return ProduceResponse([TopicProduceResponse("first", partition_responses=[error])])
+
+        monkeypatch.setattr(client, "ask_once", refused_once)
+        async with Producer(client, {"batch.size": "0"}) as producer:
+            for n in range(3):
+                await producer.send("first", b"%d" % n, on_delivery=found.append)
+
+    run(broker, work)
+    assert [(each.offset, each.error) for each in found] == [(0, None), (1, None), (2, None)]
+    assert [record.value for record in broker.records("first")] == ["0", "1", "2"]
+
+
 def test_a_lost_answer_doubles_nothing_when_another_partition_needs_a_new_id(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
