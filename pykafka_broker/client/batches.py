@@ -2,7 +2,8 @@
 
 Rule: no broker and no clock is known here. Records of a partition leave in the order in which they came. Several
 batches of a partition may be in flight, but after one was refused, the next leaves only when no other batch of the
-partition is in flight: so the sequence numbers that a broker sees have no gap. A batch that fails leaves a gap. The
+partition is in flight: so the sequence numbers that a broker sees have no gap. The same goes for the first batch of a
+producer id, since a broker takes any number from a producer that it does not know. A batch that fails leaves a gap. The
 batches that had left with it are sent until each one was accepted, or was refused for the gap and so is not in the log;
 then the partition continues with a new producer id. Other partitions keep the old id: of a batch whose answer was lost
 a broker knows the old sequence number only.
@@ -110,7 +111,7 @@ class Queue:
         self.identity: ProducerIdentity | None = None
         self.next_sequence = 0
         self.gap = False
-        self.recovering = False  # a batch was refused, and no batch accepted since
+        self.recovering = True  # no batch was accepted since the first one left, or since one was refused
         self.not_before = 0
 
     def due(self, linger_ms: int) -> int:
@@ -134,7 +135,7 @@ class Queue:
 
     def renumber(self) -> None:
         """Restart the sequence numbers, with the next producer id."""
-        self.identity, self.next_sequence, self.gap = None, 0, False
+        self.identity, self.next_sequence, self.gap, self.recovering = None, 0, False, True
         for batch in self.waiting:
             batch.sequence = NO_SEQUENCE
 

@@ -27,7 +27,7 @@ from pykafka_broker.protocol.messages.describe_cluster_request import DescribeCl
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
-from pykafka_broker.protocol.runtime import Message, leaves
+from pykafka_broker.protocol.runtime import EncodeError, Message, VersionLacksField, leaves
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import PLAIN, Link, LinkSettings, growing_pause_ms
 
@@ -482,6 +482,8 @@ def _not_served(request: Message, error: NotServed, of_controllers: bool) -> Kaf
     if error.theirs is not None:
         text = f"The node does not support {ApiKey(request.API_KEY).name}: {error}"
         return KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
+    if isinstance(error.__cause__, EncodeError) and not isinstance(error.__cause__, VersionLacksField):
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"{ApiKey(request.API_KEY).name} can't be sent: {error}")
     if of_controllers:
         text = "This Admin API is not yet supported when communicating directly with the controller quorum."
         return KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text)

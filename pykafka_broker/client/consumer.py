@@ -1,8 +1,9 @@
 """A consumer of assigned partitions: records in order, from a chosen position.
 
 Rule: properties, their defaults and their effects are those of Kafka's consumer (Kafka docs, "Consumer Configs"). Each
-broker has at most one fetch in flight, for those of its partitions without records that wait to be read. Answers that
-come after a `seek`, or for partitions that are no longer assigned, are dropped. Control batches and records of aborted
+broker has at most one fetch in flight, for all of its partitions, and none while records of one of them wait to be
+read: a fetch of the idle partitions alone would keep the busy one waiting. Answers that come after a `seek`, or for
+partitions that are no longer assigned, are dropped. Control batches and records of aborted
 transactions become batches without records, so that positions pass over them. A partition is read at its leader, or at
 the replica in the consumer's rack that the leader names (KIP-392). Group membership is in `membership`.
 """
@@ -377,8 +378,12 @@ class Consumer:
         wanted: dict[int, dict[TopicPartition, int]] = {}
         lost = set(self._leaders.stale())
         searching = False
+        busy = set(self._fetches)
         for partition, position in self._positions.items():
-            if position.paused or position.current is not None or position.batches or now < position.not_before:
+            if position.paused or now < position.not_before:
+                continue
+            if position.current is not None or position.batches:
+                busy.add(self._node(partition, position, now))
                 continue
             leader = self._leaders.leader(partition)
             if leader == NOBODY:
@@ -386,14 +391,16 @@ class Consumer:
             elif position.offset is None:
                 searching = True
             else:
-                near = position.replica in self._client.nodes and now < position.replica_until
-                node = position.replica if near else leader
-                if node not in self._fetches:
-                    wanted.setdefault(node, {})[partition] = position.offset
+                wanted.setdefault(self._node(partition, position, now), {})[partition] = position.offset
         if (lost or searching) and self._looking is None:
             self._looking = asyncio.create_task(self._look_up(lost))
-        for node, offsets in wanted.items():
-            self._fetches[node] = asyncio.create_task(self._fetch(node, offsets))
+        for node in wanted.keys() - busy:
+            self._fetches[node] = asyncio.create_task(self._fetch(node, wanted[node]))
+
+    def _node(self, partition: TopicPartition, position: _Position, now: int) -> int:
+        """Return the node to read a partition at."""
+        near = position.replica in self._client.nodes and now < position.replica_until
+        return position.replica if near else self._leaders.leader(partition)
 
     async def _look_up(self, topics: set[str]) -> None:
         """Look up the leaders of the topics and the unknown positions; pause where some are still unknown.
@@ -414,7 +421,7 @@ class Consumer:
             if wanted := {partition: time for partition, time in times.items() if time is not None}:
                 await self._find(wanted)
         except TimedOut as error:
-            logger.warning("%s; trying again", error)  # for ever, as Kafka's consumers
+            logger.warning("%s; trying again", error)
         except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
             self._error = error
         finally:
@@ -443,7 +450,9 @@ class Consumer:
             position = self._positions.get(partition)
             if position is None or position.offset is not None or position.time != times[partition]:
                 continue
-            if isinstance(answer, ClientError):
+            if isinstance(answer, TimedOut):
+                logger.warning("%s; trying again", answer)  # for ever, as Kafka's consumers
+            elif isinstance(answer, ClientError):
                 self._note_errors([answer])
             elif answer.offset >= 0:
                 position.offset = answer.offset

@@ -181,8 +181,13 @@ class ProducerId:
         await self._end(committed=True)
 
     async def abort(self) -> None:
-        """Abort the transaction, if any."""
-        await self._end(committed=False)
+        """Abort the transaction, if any. One that was committed, although no answer came, has ended already."""
+        try:
+            await self._end(committed=False)
+        except KafkaError as error:
+            if error.code != ErrorCode.INVALID_TXN_STATE:
+                raise
+            self.added.clear()
 
     async def _end(self, *, committed: bool) -> None:
         if self.added:
@@ -255,16 +260,11 @@ class Producer:
             if kind is None:
                 await self.flush()
         finally:
-            tasks = [task for task in (self._sender, self._refreshing, *self._tasks) if task is not None]
-            for task in tasks:
-                task.cancel()
+            tasks = self._end(ClientError("The producer was closed before the record was delivered"))
             self._sender, self._broken = None, ClientError(_CLOSED)
             await asyncio.gather(*tasks, return_exceptions=True)
-            self._batches.close(ClientError("The producer was closed before the record was delivered"))
             if self._batches.fault is not None:
                 logger.error("an on_delivery raised an exception", exc_info=self._batches.fault)
-            self._settled.set()
-            self._room.set()
             with suppress(ClientError, TimeoutError):  # the coordinator aborts the transaction later
                 async with asyncio.timeout(_ABORT_S):
                     await self._id.abort()
@@ -466,10 +466,20 @@ class Producer:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self._broken = task.exception()
-            self._settled.set()
+        if not task.cancelled() and (fault := task.exception()) is not None:
+            self._broken = fault
+            self._end(ClientError(f"The producer has failed: {fault!r}"))
         self._wake.set()
+
+    def _end(self, error: ClientError) -> list[asyncio.Task[None]]:
+        """Cancel and return all tasks, and tell the error to each record and to whoever waits."""
+        tasks = [task for task in (self._sender, self._refreshing, *self._tasks) if task is not None]
+        for task in tasks:
+            task.cancel()
+        self._batches.close(error)
+        self._settled.set()
+        self._room.set()
+        return tasks
 
     async def _deliver(self, node: int, batches: list[ProducerBatch], identity: ProducerIdentity) -> None:
         settings = self.settings

@@ -46,6 +46,10 @@ class EncodeError(ValueError):
     """The version of the message has no room for a value."""
 
 
+class VersionLacksField(EncodeError):
+    """The version of the message lacks a field that is set, or the null in it: another version may have it."""
+
+
 class Fields:
     """Equality and text by field, for structs and messages."""
 
@@ -99,7 +103,7 @@ class Message(Fields):
         try:
             writer(self, w)
         except EncodeError as error:
-            raise EncodeError(f"{type(self).__name__} version {version}: {error}") from None
+            raise type(error)(f"{type(self).__name__} version {version}: {error}") from None
         except (struct.error, TypeError, AttributeError, UnicodeEncodeError) as error:
             raise EncodeError(f"{type(self).__name__} version {version}: {error}") from error
 
@@ -168,11 +172,11 @@ def shared_default(value: FieldsT) -> FieldsT:
 
 
 def refuse_field(name: str) -> NoReturn:
-    raise EncodeError(f"{name} is set, and this version can't carry it")
+    raise VersionLacksField(f"{name} is set, and this version can't carry it")
 
 
 def refuse_null(name: str) -> NoReturn:
-    raise EncodeError(f"{name} is null, and this version doesn't let it be")
+    raise VersionLacksField(f"{name} is null, and this version doesn't let it be")
 
 
 def refuse_length(name: str, length: int, left: int) -> NoReturn:

@@ -31,7 +31,8 @@ from pykafka_broker.cluster.replication_control import is_reassigning
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.control import InProcessClient
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.protocol.runtime import EncodeError, Message
+from pykafka_broker.peers import NotServed
+from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.serving import ProcessExtension, Running
 from pykafka_broker.zookeeper import forms, wishes
 from pykafka_broker.zookeeper.controller import Found, Reassigned, Role, ShownMetadata, ZooKeeperController
@@ -305,8 +306,7 @@ class ZooKeeperMirror:
         for wish in found.wishes:
             answer = await self._ask(wish.path, wish.request)
             if wish.path == forms.REASSIGNMENTS:
-                refused = wishes.refused_partitions(answer)
-                self._reassigning = [each for each in found.reassignment if each[:2] not in refused]
+                self._reassigning = wishes.begun_reassignments(found.reassignment, answer)
             elif wish.path.startswith("/admin/"):
                 self._done.append(wish.path)
             self._moved.set()
@@ -319,7 +319,7 @@ class ZooKeeperMirror:
         """Ask the broker for what was written into a node, and log why it is refused."""
         try:
             answer = await self._inside.ask(request)
-        except (Problem, EncodeError) as error:
+        except (Problem, NotServed) as error:  # NotServed: a number or a name too large for a request
             log.warning("what was written into %s in ZooKeeper can't be done: %s", path, error)
             return None
         for code, message in wishes.refusals(answer):

@@ -139,7 +139,10 @@ def refusals(answer: Any) -> Iterator[tuple[ErrorCode, str]]:
                 yield from refusals(each)
 
 
-def refused_partitions(answer: Any) -> set[tuple[str, int]]:
-    """Return the partitions whose reassignment is refused; all are, where there is no answer."""
-    responses = [] if answer is None else answer.responses
-    return {(topic.name, each.partition_index) for topic in responses for each in topic.partitions if each.error_code}
+def begun_reassignments(wanted: Sequence[tuple[str, int, list[int]]], answer: Any) -> list[tuple[str, int, list[int]]]:
+    """Return the reassignments that an answer does not refuse; none without an answer, or if it refuses the whole."""
+    if answer is None or answer.error_code:
+        return []
+    parts = ((topic.name, each) for topic in answer.responses for each in topic.partitions)
+    refused = {(name, each.partition_index) for name, each in parts if each.error_code}
+    return [each for each in wanted if each[:2] not in refused]

@@ -174,6 +174,15 @@ def test_a_request_that_a_broker_is_too_old_for() -> None:
     assert str(told.value) == "The node does not support DESCRIBE_CLUSTER"
 
 
+def test_a_request_that_no_version_has_room_for() -> None:
+    async def create(client: Client) -> None:
+        await create_topic(client, "t", partitions=1 << 31)
+
+    with KafkaBroker() as broker, pytest.raises(KafkaError, match=r"CREATE_TOPICS can't be sent: .* <= number") as told:
+        with_client(broker.bootstrap_servers, {}, create)
+    assert told.value.code == ErrorCode.INVALID_REQUEST
+
+
 @pytest.mark.parametrize("security", ["ssl", "sasl_plaintext", "sasl_ssl"])
 def test_secured_connections(security: str) -> None:
     users = {} if security == "ssl" else {"alice": "the-secret"}

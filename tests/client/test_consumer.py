@@ -11,7 +11,7 @@ import pytest
 from pykafka_broker.client import consumer as consumer_module
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Consumer
-from pykafka_broker.client.errors import ClientError, KafkaError, Unusable
+from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.leaders import ListedOffset
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.protocol.enums import EARLIEST, TopicPartition
@@ -289,6 +289,23 @@ def test_a_position_that_can_t_be_found_keeps_no_other_from_being_found(
     run(broker, work)
 
 
+def test_a_position_is_looked_up_until_a_leader_answers(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    broker.produce("late-leader", ["a"])
+    asked: list[TopicPartition] = []
+
+    async def list_offsets(client: Client, times: dict[TopicPartition, int], **options: Any) -> Any:
+        asked.extend(times)
+        return {each: TimedOut("no leader answered") if len(asked) < 3 else ListedOffset(0) for each in times}
+
+    async def work(client: Client) -> None:
+        monkeypatch.setattr(consumer_module, "list_offsets", list_offsets)
+        async with Consumer(client, BEGIN) as consumer:
+            consumer.assign([("late-leader", 0)])
+            assert await take(consumer, 1) == ["a"]
+
+    run(broker, work)
+
+
 def test_the_answers_of_two_leaders_bring_each_record_once(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -350,6 +367,22 @@ def test_a_closed_consumer_or_client_is_of_no_use(broker: KafkaBroker) -> None:
         await client.__aexit__()
         with pytest.raises(ClientError, match="client is closed"):
             await client.metadata([])
+
+    run(broker, work)
+
+
+def test_an_idle_partition_keeps_no_busy_one_waiting(broker: KafkaBroker) -> None:
+    """A fetch of the idle one alone would wait for a minute."""
+    broker.create_topic("idle")
+    broker.produce("busy", [str(n) for n in range(10)])
+    broker.produce("busy", [str(n) for n in range(10, 20)])
+
+    async def work(client: Client) -> None:
+        most = str(HEADER_SIZE + 10)  # a batch
+        settings = {**BEGIN, "fetch.max.wait.ms": "60000", "max.partition.fetch.bytes": most}
+        async with Consumer(client, settings) as consumer:
+            consumer.assign([("idle", 0), ("busy", 0)])
+            assert await take(consumer, 20, 1) == [str(n) for n in range(20)]
 
     run(broker, work)
 

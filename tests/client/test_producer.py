@@ -16,6 +16,7 @@ from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.peers import LinkBroken
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.end_txn_request import EndTxnRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.produce_request import ProduceRequest
 from pykafka_broker.protocol.messages.produce_response import (
@@ -125,6 +126,36 @@ def test_a_transaction_is_seen_when_it_is_committed(broker: KafkaBroker) -> None
 
     run(broker, work)
     assert [record.value for record in broker.records("moved", isolation_level="read_committed")] == ["0"]
+
+
+def test_a_commit_without_an_answer_may_have_been_carried_out(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The caller is told that nobody knows; the next transaction begins all the same."""
+
+    async def work(client: Client) -> None:
+        plain, lost = client.ask_coordinator, list[Message]()
+
+        async def ask_coordinator(kind: int, key: str, request: Message, *rest: Any, **options: Any) -> Any:
+            answer = await plain(kind, key, request, *rest, **options)
+            if isinstance(request, EndTxnRequest) and not lost:
+                lost.append(request)
+                raise TimedOut("no answer came")
+            return answer
+
+        monkeypatch.setattr(client, "ask_coordinator", ask_coordinator)
+        async with Producer(client, {"transactional.id": "unanswered-commit"}) as producer:
+            await producer.begin_transaction()
+            await producer.send("unanswered-commit", b"0")
+            with pytest.raises(TimedOut):
+                await producer.commit_transaction()
+            await producer.begin_transaction()
+            await producer.send("unanswered-commit", b"1")
+            await producer.commit_transaction()
+
+    run(broker, work)
+    found = broker.records("unanswered-commit", isolation_level="read_committed")
+    assert [record.value for record in found] == ["0", "1"]
 
 
 def test_records_that_can_t_be_taken(broker: KafkaBroker) -> None:
@@ -353,6 +384,31 @@ def test_a_refused_record_keeps_the_batches_behind_it_from_nothing(broker: Kafka
     assert [record.value for record in broker.records("behind")] == ["0", "1", "3", "4", "5", "6", "7"]
 
 
+def test_no_batch_overtakes_the_first_one(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker takes any sequence number from a producer that it does not know."""
+    broker.create_topic("first")
+    found: list[Delivery] = []
+
+    async def work(client: Client) -> None:
+        ask, refused = client.ask_once, list[Message]()
+
+        async def refused_once(request: Message, *rest: Any, **options: Any) -> Any:
+            if not isinstance(request, ProduceRequest) or refused:
+                return await ask(request, *rest, **options)
+            refused.append(request)
+            error = PartitionProduceResponse(0, ErrorCode.NOT_ENOUGH_REPLICAS)
+            return ProduceResponse([TopicProduceResponse("first", partition_responses=[error])])
+
+        monkeypatch.setattr(client, "ask_once", refused_once)
+        async with Producer(client, {"batch.size": "0"}) as producer:
+            for n in range(3):
+                await producer.send("first", b"%d" % n, on_delivery=found.append)
+
+    run(broker, work)
+    assert [(each.offset, each.error) for each in found] == [(0, None), (1, None), (2, None)]
+    assert [record.value for record in broker.records("first")] == ["0", "1", "2"]
+
+
 def test_a_lost_answer_doubles_nothing_when_another_partition_needs_a_new_id(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -444,6 +500,30 @@ def test_a_node_that_has_just_started_is_asked_again_for_an_id(
     monkeypatch.setattr(Client, "ask", loading)
     run(broker, work)
     assert refused
+
+
+def test_a_fault_of_the_producer_is_told_to_whoever_waits(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    found: list[Delivery] = []
+
+    async def faulty(*rest: Any, **options: Any) -> Any:
+        raise ZeroDivisionError
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"linger.ms": "60000"}) as producer:
+            for partition in (0, 1):
+                await producer.deliver("faulty", b"v", partition=partition)
+            monkeypatch.setattr(client, "ask_once", faulty)
+            await producer.send("faulty", b"lingers", partition=1, on_delivery=found.append)
+            with pytest.raises(ClientError, match="ZeroDivisionError"):
+                await producer.deliver("faulty", b"v", partition=0)
+            with pytest.raises(ZeroDivisionError):
+                await producer.send("faulty", b"v")
+            raise LookupError
+
+    broker.create_topic("faulty", 2)
+    with pytest.raises(LookupError):
+        run(broker, work)
+    assert [each.error is None for each in found] == [False]
 
 
 def test_an_exception_of_one_delivery_keeps_no_other_from_its_own(broker: KafkaBroker) -> None:

@@ -189,6 +189,14 @@ def test_elections_and_reassignments(broker: KafkaBroker, tool: Tool) -> None:
         eventually(partial(tool.client.exists, path), None)
 
 
+def test_a_reassignment_that_no_request_can_name_ends(broker: KafkaBroker, tool: Tool) -> None:
+    """Tools take the node for a reassignment in progress, and refuse to begin another one."""
+    broker.create_topic("made")
+    partitions = [{"topic": "made", "partition": 0, "replicas": [1 << 40]}]
+    tool.write("/admin/reassign_partitions", {"version": 1, "partitions": partitions})
+    eventually(partial(tool.client.exists, "/admin/reassign_partitions"), None)
+
+
 def test_a_reset_empties_zookeeper_too(broker: KafkaBroker, tool: Tool) -> None:
     broker.create_topic("before")
     eventually(lambda: tool.children("/brokers/topics"), ["before"])

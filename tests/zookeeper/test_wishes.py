@@ -72,5 +72,7 @@ def test_refusals_are_found_wherever_they_are(code: ErrorCode, count: int) -> No
     partition = ReassignablePartitionResponse(3, code, "no")
     answer = AlterPartitionReassignmentsResponse(responses=[ReassignableTopicResponse("a", [partition])])
     assert len(list(wishes.refusals(answer))) == count
-    assert wishes.refused_partitions(answer) == {("a", 3)}
-    assert wishes.refused_partitions(None) == set()
+    wanted = [("a", 3, [1]), ("a", 4, [1])]
+    assert wishes.begun_reassignments(wanted, answer) == wanted[1:]
+    answer.error_code = code
+    assert wishes.begun_reassignments(wanted, answer) == wishes.begun_reassignments(wanted, None) == []

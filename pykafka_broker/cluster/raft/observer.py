@@ -105,10 +105,14 @@ class FollowedLog(MetadataLog):
     def load(self, image: MetadataImage) -> MetadataDelta:
         """Bring an empty `image` to the newest snapshot, which is committed for certain."""
         self.snapshots = self._forget_outlived(list_snapshots(self._fs, self.log.directory))
-        if self.snapshots and self.snapshots[-1].end_offset > self.log.log_end_offset:
-            self.log.restart_at(
-                self.snapshots[-1].end_offset, 0
-            )  # a crash came between the snapshot and the log's new start
+        while self.snapshots and (newest := self.snapshots[-1]).end_offset > self.log.log_end_offset:
+            try:  # a crash came between the snapshot and the log's new start
+                newest.whole()
+            except MetadataError as error:
+                logger.error("%s; an older snapshot, or the log, is read instead", error)
+                self.snapshots.pop()
+            else:
+                self.log.restart_at(newest.end_offset, 0)
         self._replay = Replay(image, MetadataDelta())
         self._go_to(self._load_snapshot(self._replay))
         known = read_quorum_epoch(self._fs, self._quorum_state)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.cluster.records import MetadataError
+from pykafka_broker.cluster.snapshot import snapshot_name
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.records.header import MAGIC_OFFSET
@@ -207,6 +208,19 @@ def test_a_snapshot_counts_though_the_disk_keeps_an_older_one(
     monkeypatch.undo()
     quorum.restart()
     assert (quorum.image.features, len(quorum.log.snapshots)) == ({"f": 2}, 1)
+
+
+def test_a_damaged_snapshot_ahead_of_the_log_gives_way_to_an_older_one(quorum: ObservedQuorum) -> None:
+    """A crash came before the log began anew behind the snapshot, and then the disk broke the file."""
+    quorum.start()
+    quorum.leader.append(feature(1))
+    quorum.leader.take_snapshot(feature(1))
+    quorum.run(20)
+    (quorum.directory / "__cluster_metadata-0" / snapshot_name(9, 1)).write_bytes(b"damaged")
+    quorum.restart()
+    quorum.leader.append(feature(7))
+    quorum.run(20)
+    assert quorum.image.features == {"f": 7}
 
 
 def test_a_damaged_snapshot_is_fetched_again(quorum: ObservedQuorum) -> None:
