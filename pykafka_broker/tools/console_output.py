@@ -393,7 +393,7 @@ class Output:
         self.count += 1
         self._bar.update()
         if self._tool.options.json:
-            print(json.dumps(as_data(consumed), ensure_ascii=False), flush=True)
+            print(json.dumps(as_data(consumed), ensure_ascii=False))
             return True
         try:
             text = self._text(consumed)
@@ -415,6 +415,7 @@ class Output:
         timeout_ms = self._tool.options.timeout_ms
         wait_ms = _FOR_EVER_MS if timeout_ms is None or timeout_ms < 0 else timeout_ms
         while not self.full:
+            sys.stdout.flush()  # a program behind a pipe has all records before the next wait
             try:
                 found = await poll(wait_ms, self.left)
             except ClientError as error:
@@ -438,8 +439,7 @@ class Output:
             self._bar = INVISIBLE
             if self._tool.options.enable_systest_events:
                 self._tool.print("shutdown_complete")
-            if not self._tool.options.json:
-                sys.stdout.flush()
+            sys.stdout.flush()
             self._tool.warn(f"Processed a total of {self.count} messages")
 
 

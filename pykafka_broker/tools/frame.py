@@ -418,6 +418,8 @@ def main(name: str, arguments: Sequence[str]) -> int:
         if not arguments and name in _HELPING_AT_ONCE:
             parser.print_help()
             return 0
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # as Java's: a program behind a pipe reads each line at once
         tool = Tool(parser.parse(arguments), arguments)
         tool.by_argparse4j = name in _BY_ARGPARSE4J
         status = _run(module, tool)

@@ -166,7 +166,7 @@ class Events:
         if self._tool.options.json:
             self._tool.result.append(event)
         else:
-            print(json.dumps(event, separators=(",", ":"), ensure_ascii=False), flush=True)
+            print(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
 
 
 def text(data: bytes | None) -> str | None:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -56,6 +57,27 @@ def test_what_was_sent_and_what_was_read_as_json(
         "headers": [],
     }
     assert second["value"] == {"base64": "/w=="}
+
+
+@pytest.mark.parametrize("mode", ["--enable-systest-events", "--json"])
+def test_a_program_behind_a_pipe_has_each_record_at_once(broker: KafkaBroker, mode: str) -> None:
+    """The warning about an old flag comes first, though text and bytes take two ways to standard output."""
+    topic = f"live{mode}"
+    broker.produce(topic, ["one"])
+    where = ["--bootstrap-server", broker.bootstrap_servers, "--topic", topic, "--partition", "0"]
+    command = [sys.executable, "-m", "pykafka_broker", "console-consumer", *where, "--offset", "earliest", mode]
+    buffering = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command += ["--property", "print.offset=true"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=buffering) as consumer:
+        assert consumer.stdout is not None
+        try:
+            if mode != "--json":
+                assert consumer.stdout.readline().startswith(b"Option --property is deprecated")
+            assert b"one" in consumer.stdout.readline()
+            broker.produce(topic, ["two"])
+            assert b"two" in consumer.stdout.readline()
+        finally:
+            consumer.kill()
 
 
 def test_many_lines_arrive_in_their_order(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
