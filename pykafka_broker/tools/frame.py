@@ -261,7 +261,7 @@ class Tool:
         self.by_argparse4j = False  # the script is parsed by argparse4j, with its own texts
         self.action = ""  # the flag with the action, among several
         self.result: Any = None  # printed by `--json`
-        self.stdin: TextIO = sys.stdin or io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # a closed one is empty
+        self.stdin: TextIO = sys.stdin
         self._bar: Bar = INVISIBLE
 
     def print(self, text: str = "") -> None:

@@ -22,7 +22,7 @@ from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools import console_producer
 from pykafka_broker.tools.console_output import Consumed, RecordFormatter
 from pykafka_broker.tools.console_producer import LineReader, lines_of
-from pykafka_broker.tools.frame import Tool, main, parser_of
+from pykafka_broker.tools.frame import main
 
 
 @pytest.fixture(scope="module")
@@ -246,8 +246,3 @@ def test_a_reader_that_is_left_behind_is_silent(monkeypatch: pytest.MonkeyPatch)
     os.close(read)
     writer.join(1)
     os.close(write)
-
-
-def test_a_closed_standard_input_is_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", None)
-    assert Tool(parser_of("topics").parse(["--list"])).stdin.read() == ""
