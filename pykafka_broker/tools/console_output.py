@@ -23,7 +23,7 @@ from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.runtime import ZERO_UUID, DecodeError, Fields, uuid_text
 from pykafka_broker.protocol.specs import RecordSpec
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
-from pykafka_broker.records.record import BatchRecord
+from pykafka_broker.records.record import BatchRecord, header_name
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import INVISIBLE, Bar
 
@@ -464,7 +464,7 @@ def as_data(consumed: Consumed) -> dict[str, Any]:
         "leader_epoch": consumed.leader_epoch,
         "key": _shown(record.key),
         "value": _shown(record.value),
-        "headers": [{"key": name, "value": _shown(value)} for name, value in record.headers],
+        "headers": [{"key": header_name(name), "value": _shown(value)} for name, value in record.headers],
     }
     if consumed.deliveries is not None:
         found["delivery_count"] = consumed.deliveries
