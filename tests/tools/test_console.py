@@ -162,6 +162,7 @@ def test_a_null_marker_is_no_name_of_a_header() -> None:
         ("BooleanDeserializer", b"\1", b"true"),
         ("ShortDeserializer", b"\xff\xfe", b"-2"),
         ("UUIDDeserializer", b"8c0d0b2e-1111-2222-3333-444455556666", b"8c0d0b2e-1111-2222-3333-444455556666"),
+        ("UUIDDeserializer", b"1FFFFFFFFF-12345-a-b-c", b"ffffffff-2345-000a-000b-00000000000c"),
         ("FloatDeserializer", b"\x3f\x80\0\0", b"1.0"),
         ("FloatDeserializer", b"\x40\x48\xf5\xc3", b"3.14"),
         ("FloatDeserializer", b"\x7f\x7f\xff\xff", b"3.4028235E38"),
@@ -175,6 +176,34 @@ def test_what_bytes_mean(name: str, data: bytes, shown: bytes) -> None:
     record.value = b"not these"
     with pytest.raises(ClientError):
         formatter.text(Consumed(TopicPartition("t", 0), record, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "data", [b"{8c0d0b2e-1111-2222-3333-444455556666}", b"8c0d0b2e111122223333444455556666", b"1-2-3-4-"]
+)
+def test_forms_of_uuids_that_python_alone_takes_are_refused(data: bytes) -> None:
+    with pytest.raises(ClientError, match="Error parsing data into UUID"):
+        shown_value(data, deserializer="org.apache.kafka.common.serialization.UUIDDeserializer")
+
+
+def test_a_record_without_a_timestamp() -> None:
+    """Messages of Kafka 0.9 and before, which have no leader epoch either, are of another kind."""
+    formatter = RecordFormatter({"print.timestamp": "true", "print.value": "false"})
+    record = BatchRecord(0, -1, None, b"v")
+    assert formatter.text(Consumed(TopicPartition("t", 0), record, 0, 0)) == b"CreateTime:-1\n"
+    assert formatter.text(Consumed(TopicPartition("t", 0), record, 0, -1)) == b"NO_TIMESTAMP\n"
+
+
+def test_separators_are_the_bytes_of_the_command_line() -> None:
+    properties = {"print.key": "true", "key.separator": "\udcff", "line.separator": "\ud800"}
+    formatter = RecordFormatter(properties)
+    assert formatter.text(Consumed(TopicPartition("t", 0), BatchRecord(0, 0, b"k", b"v"), 0, 0)) == b"k\xffv?"
+
+
+def test_below_no_records_there_are_none(broker: KafkaBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "none", "--partition", "0")
+    assert main("console-consumer", [*where, "--max-messages", "-2"]) == 0
+    assert capsys.readouterr().err == "Processed a total of 0 messages\n"
 
 
 def shown_value(value: bytes | None, **properties: str) -> bytes:
@@ -195,6 +224,7 @@ def test_deserializers_that_show_no_bytes() -> None:
         ("deserializer_value_deserializer_encoding", "UTF-16", "\u6162"),
         ("deserializer_deserializer_encoding", "UTF-16LE", "\u6261"),
         ("deserializer_deserializer_encoding", "no such encoding", "ab"),
+        ("deserializer_deserializer_encoding", "idna", "ab"),
         ("deserializer_key_deserializer_encoding", "UTF-16", "ab"),
     ],
 )
