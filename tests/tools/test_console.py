@@ -156,6 +156,18 @@ def test_a_null_marker_is_no_name_of_a_header() -> None:
         reader.read("NIL:x\tvalue")
 
 
+def test_headers_are_split_as_java_does() -> None:
+    """The rest of a list that ends with separators is empty, and a name without a separator is any name."""
+    reader = LineReader({"parse.headers": "true"})
+    assert reader.read("a:1,,\tvalue").headers == [("a", b"1")]
+    with pytest.raises(ClientError, match="No header key separator"):
+        reader.read("\tvalue")
+    lenient = LineReader({"parse.headers": "true", "ignore.error": "true", "null.marker": "NIL"})
+    assert lenient.read(",,\tvalue").headers == []
+    assert lenient.read("a:1,NIL\tvalue").headers == [("a", b"1"), ("NIL", None)]
+    assert LineReader({"parse.headers": "true", "headers.separator": "."}).read("a:1.\tv").headers == [("a", b"1")]
+
+
 @pytest.mark.parametrize(
     ("name", "data", "shown"),
     [
