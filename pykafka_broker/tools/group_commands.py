@@ -216,8 +216,8 @@ def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
             indexes = [integer(each) for each in java_split(",", partitions)] if colon else None
         except ValueError:
             raise ToolUsageError(f"Invalid partition '{partitions}' specified in topic arg '{text}'") from None
-        before = found.get(topic)
-        found[topic] = indexes if indexes is None or before is None else before + indexes
+        before = found.get(topic, [])
+        found[topic] = None if indexes is None or before is None else before + indexes
     return found
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.enums import TopicPartition
-from pykafka_broker.tools.group_commands import export_lines, read_plans
+from pykafka_broker.tools.group_commands import export_lines, parse_topics, read_plans
 
 LONG = "a-topic-with-a-rather-long-name"
 PLANS = {"g": {TopicPartition("a", 0): 5, TopicPartition(LONG, 1): 7}, 'h",i': {TopicPartition("b", 2): 0}}
@@ -28,6 +28,11 @@ def test_one_group(tmp_path: Path) -> None:
     plan = {"g": PLANS["g"]}
     for with_group in (True, False):
         assert read_plans(written(tmp_path, *export_lines(plan, with_group)), ["g"]) == plan
+
+
+def test_a_topic_that_is_named_in_whole_and_in_part_is_meant_in_whole() -> None:
+    assert parse_topics(["a", "a:0"]) == parse_topics(["a:0", "a"]) == {"a": None}
+    assert parse_topics(["a:0", "a:1", "b"]) == {"a": [0, 1], "b": None}
 
 
 @pytest.mark.parametrize("line", ["g,a,x,1", "g,a,0,x", "g,a,0,1,2"])
