@@ -227,12 +227,14 @@ async def run(tool: Tool) -> int:
     tool.deprecated("property", "reader-property", _WARNING)
     async with Client(tool.options.bootstrap_server, properties) as client, Producer(client) as producer:
         sender = _Sender(tool, producer)
-        if (size := size_of(tool.stdin)) is None:
-            status = await sender.send_all(reader, INVISIBLE)
-        else:
-            with tool.progress("sending", size, "B") as shown:
-                status = await sender.send_all(reader, shown)
-        await producer.flush()
+        try:
+            if (size := size_of(tool.stdin)) is None:
+                status = await sender.send_all(reader, INVISIBLE)
+            else:
+                with tool.progress("sending", size, "B") as shown:
+                    status = await sender.send_all(reader, shown)
+        finally:  # after Ctrl-C too: lines that were read are sent, as by Kafka's script
+            await producer.flush()
     tool.result = sender.delivered
     return status
 

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
@@ -21,7 +22,7 @@ from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools import console_producer
 from pykafka_broker.tools.console_output import Consumed, RecordFormatter
-from pykafka_broker.tools.console_producer import LineReader, lines_of
+from pykafka_broker.tools.console_producer import LineReader, ParsedLine, lines_of
 from pykafka_broker.tools.frame import main
 
 
@@ -84,6 +85,28 @@ def test_many_lines_arrive_in_their_order(broker: KafkaBroker, monkeypatch: pyte
     lines = [str(n) for n in range(3_000)]
     assert produce(broker, monkeypatch, "\n".join(lines).encode(), "--topic", "many", "--batch-size", "500") == 0
     assert [record.value for record in broker.records("many")] == lines
+
+
+class InterruptedReader(LineReader):
+    """A reader whose tool is cancelled at the second line, as by Ctrl-C."""
+
+    def read(self, text: str) -> ParsedLine:
+        task = asyncio.current_task()
+        if text == "two" and task is not None:
+            task.cancel()
+        return super().read(text)
+
+
+def test_lines_before_an_interruption_are_sent(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console_producer, "LineReader", InterruptedReader)
+    reading, writing = os.pipe()
+    os.write(writing, b"one\ntwo\n")  # and more may come
+    with os.fdopen(reading) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        where = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "interrupted"]
+        assert main("console-producer", [*where, "--timeout", "60000"]) == 128 + signal.SIGTERM
+        os.close(writing)
+    assert broker.records("interrupted")[0].value == "one"
 
 
 def test_what_a_broker_refuses_is_told(
