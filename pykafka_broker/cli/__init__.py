@@ -8,6 +8,7 @@ line and the output of commands, nothing else. A broker that is told to stop, ho
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 import time
@@ -22,7 +23,7 @@ INTERRUPTED = 130  # a shell's exit code for a command ended by Ctrl-C
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return the exit code."""
-    speak_utf8()
+    _prepare_streams()
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments and not os.path.exists(arguments[0]):
         arguments[0] = without_script(arguments[0])
@@ -37,6 +38,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     import_asyncio()
     return int(module_of("").main(arguments, signals))
+
+
+def _prepare_streams() -> None:
+    """Make every text printable, and replace closed streams: `print` would write to standard output for a closed error
+    stream.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_RDWR), mode, encoding="utf-8"))
+    speak_utf8()
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # as for standard error
 
 
 def _inspect(arguments: Sequence[str]) -> int:

@@ -54,6 +54,8 @@ def main(arguments: Sequence[str]) -> int:
         return status
     except (FormatError, UsageError, ConfigError, ConfigErrors) as error:
         print(error, file=sys.stderr)
+    except BrokenPipeError:
+        raise
     except OSError as error:
         print(f"{error.filename or 'a directory'}: {error.strerror}", file=sys.stderr)
     return REFUSED

@@ -30,6 +30,7 @@ from pykafka_broker.testing.playing import (
 )
 from pykafka_broker.testing.recording import Recording
 from pykafka_broker.testing.replay import RecordingPlayer
+from pykafka_broker.tools.console_producer import lines_of
 
 DIFFERS = 3
 FOUND = 4
@@ -116,7 +117,7 @@ def _played(recording: Recording, options: Namespace, asked: Questions | None) -
 
         async def hold() -> None:
             print(f"{player.played} requests played: {where.shown_at} shows the broker; Enter ends it", flush=True)
-            await asyncio.to_thread(sys.stdin.readline)
+            await anext(lines_of(sys.stdin), None)
 
         asyncio.run(player.run(options.until, hold if options.keep else None))
         return _print_outcome(played_of(player, target, recording, where, asked), options.all)
@@ -133,7 +134,7 @@ def _shown(recording: Recording, options: Namespace, where: ReplayStage) -> int:
         async with ReplayPage(recording, played_on, where.target) as page:
             await page.move(page.requests if options.until is None else options.until)
             print(f"{page.requests} requests: {page.url} has the line of time; Enter ends it", flush=True)
-            await asyncio.to_thread(sys.stdin.readline)
+            await anext(lines_of(sys.stdin), None)
 
     asyncio.run(show())
     return 0

@@ -16,7 +16,7 @@ from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
 
-from pykafka_broker.client.errors import AuthenticationFailed, ClientError, KafkaError, TimedOut, check
+from pykafka_broker.client.errors import AuthenticationFailed, ClientError, KafkaError, TimedOut, Unusable, check
 from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
 from pykafka_broker.errors import NotLetIn
 from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
@@ -27,6 +27,7 @@ from pykafka_broker.protocol.messages.describe_cluster_request import DescribeCl
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
+from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.runtime import EncodeError, Message, VersionLacksField, leaves
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import PLAIN, Link, LinkSettings, growing_pause_ms
@@ -119,7 +120,7 @@ class Client:
         check_resolvable(self._bootstrap)
         self._security = security_of(self.properties) or PLAIN
         self._settings = LinkSettings(
-            client_id=self.properties.get("client.id", client_id),
+            client_id=_sendable(self.properties.get("client.id", client_id)),
             reconnect_backoff_ms=number(self.properties, "reconnect.backoff.ms", _RECONNECT_BACKOFF_MS, least=0),
             reconnect_backoff_max_ms=number(self.properties, "reconnect.backoff.max.ms", _BACKOFF_MAX_MS, least=0),
             patient=False,
@@ -478,16 +479,25 @@ def _check_login(error: LinkError) -> None:
         raise AuthenticationFailed(error.ended_by.told or str(error)) from None
 
 
+def _sendable(client_id: str) -> str:
+    """Return the client id, which is in the header of every request. Raises Unusable."""
+    try:
+        RequestHeader(client_id=client_id).encode(RequestHeader.MAX_VERSION)
+    except EncodeError as error:
+        raise Unusable(f"client.id can't be sent: {error}") from None
+    return client_id
+
+
 def _not_served(request: Message, error: NotServed, of_controllers: bool) -> KafkaError:
-    if error.theirs is not None:
-        text = f"The node does not support {ApiKey(request.API_KEY).name}: {error}"
-        return KafkaError(ErrorCode.UNSUPPORTED_VERSION, text)
-    if isinstance(error.__cause__, EncodeError) and not isinstance(error.__cause__, VersionLacksField):
-        return KafkaError(ErrorCode.INVALID_REQUEST, f"{ApiKey(request.API_KEY).name} can't be sent: {error}")
+    cause, name = error.__cause__, ApiKey(request.API_KEY).name
+    if isinstance(cause, EncodeError) and not isinstance(cause, VersionLacksField):
+        return KafkaError(ErrorCode.INVALID_REQUEST, f"{name} can't be sent: {error}")
+    if error.theirs is not None or cause is not None:  # the cause: the versions in common lack a field
+        return KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name}: {error}")
     if of_controllers:
         text = "This Admin API is not yet supported when communicating directly with the controller quorum."
         return KafkaError(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, text)
-    return KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {ApiKey(request.API_KEY).name}")
+    return KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name}")
 
 
 # -- leaders of partitions

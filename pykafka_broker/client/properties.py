@@ -40,10 +40,15 @@ def double(text: str) -> float:
 
 
 def java_split(separator: str, text: str) -> list[str]:
-    """Split a text at a regular expression, as `String.split`, which drops empty parts at the end."""
+    """Split a text at a regular expression, as `String.split`.
+
+    Empty parts at the end are dropped, and one at the start where nothing separates it.
+    """
     found = re.split(separator, text)
     while text and found and not found[-1]:
         found.pop()
+    if found and not found[0] and (first := re.match(separator, text)) is not None and not first[0]:
+        del found[0]
     return found
 
 

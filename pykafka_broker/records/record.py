@@ -38,6 +38,11 @@ class BatchRecord:
     headers: Headers = field(default_factory=list)
 
 
+def header_name(header: str) -> str:
+    """Return the name of a header, with replacement characters for bytes other than UTF-8."""
+    return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
 def iter_records(
     batch: Buffer, header: BatchHeader | None = None, *, max_bytes: int = MAX_DECOMPRESSED
 ) -> Iterator[BatchRecord]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 
 from pykafka_broker.client.acls import (
     AclBinding,
@@ -22,6 +22,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME, OPERATIONS
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
+from pykafka_broker.tools.console_producer import lines_of
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 # -- flags
@@ -241,22 +242,30 @@ async def _add(tool: Tool, client: Client) -> None:
 
 async def _remove(tool: Tool, client: Client) -> None:
     gone: list[AclBinding] = []
+    answers = _answers(tool)
     for pattern, entries in to_remove(tool.options).items():
         if entries:
             listed = "\n\t".join(map(str, entries))
             asked = f"Are you sure you want to remove ACLs: \n \t{listed} \n from resource filter `{pattern}`? (y/n)"
         else:
             asked = f"Are you sure you want to delete all ACLs for resource filter `{pattern}`? (y/n)"
-        if tool.options.force or _agreed(tool, asked):
+        if tool.options.force or await _agreed(tool, asked, answers):
             gone += await delete_acls(
                 client, [AclBinding(pattern, entry) for entry in entries] or [AclBinding(pattern)]
             )
     tool.result = _plain(gone)
 
 
-def _agreed(tool: Tool, question: str) -> bool:
-    tool.print(question)
-    return tool.stdin.readline().strip().lower() == "y"
+async def _agreed(tool: Tool, question: str, answers: AsyncIterator[bytes]) -> bool:
+    """Ask a question, which is no part of the output for `--json`."""
+    (tool.warn if tool.options.json else tool.print)(question)
+    return (await anext(answers, b"")).strip().lower() == b"y"
+
+
+async def _answers(tool: Tool) -> AsyncIterator[bytes]:
+    async for lines in lines_of(tool.stdin):  # Ctrl-C ends the wait
+        for line in lines:
+            yield line
 
 
 async def _list(tool: Tool, client: Client) -> None:

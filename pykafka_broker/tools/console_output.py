@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import struct
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
@@ -23,7 +24,7 @@ from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.runtime import ZERO_UUID, DecodeError, Fields, uuid_text
 from pykafka_broker.protocol.specs import RecordSpec
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS, SHARE_RECORDS, TRANSACTION_RECORDS
-from pykafka_broker.records.record import BatchRecord
+from pykafka_broker.records.record import BatchRecord, header_name
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import INVISIBLE, Bar
 
@@ -32,6 +33,8 @@ from pykafka_broker.tools.progress import INVISIBLE, Bar
 
 _JAVA = "org.apache.kafka.common.serialization."
 _TIMES = ("CreateTime", "LogAppendTime")
+_UUID = re.compile(rb"[0-9a-fA-F]{1,16}(-[0-9a-fA-F]{1,16}){4}")
+_LONGEST_UUID = 36
 Meaning = Callable[[bytes], bytes]
 
 
@@ -57,10 +60,10 @@ class RecordFormatter:
         self._shown = {name for name, value in shown.items() if value.strip().lower() == "true"}
         if shown.get("value", "true").strip().lower() == "true":
             self._shown.add("value")
-        self._separator = properties.get("key.separator", "\t").encode()
-        self._end = properties.get("line.separator", "\n").encode()
-        self._between_headers = properties.get("headers.separator", ",").encode()
-        self._null = properties.get("null.literal", "null").encode()
+        self._separator = _encoded(properties.get("key.separator", "\t"))
+        self._end = _encoded(properties.get("line.separator", "\n"))
+        self._between_headers = _encoded(properties.get("headers.separator", ","))
+        self._null = _encoded(properties.get("null.literal", "null"))
         self._key = _meaning(properties, "key")
         self._value = _meaning(properties, "value")
         self._header = _meaning(properties, "headers")
@@ -69,8 +72,9 @@ class RecordFormatter:
         record, shown = consumed.record, self._shown
         columns = []
         if "timestamp" in shown:
-            kind = _TIMES[consumed.timestamp_type]
-            columns.append(b"NO_TIMESTAMP" if record.timestamp < 0 else f"{kind}:{record.timestamp}".encode())
+            told = f"{_TIMES[consumed.timestamp_type]}:{record.timestamp}"
+            oldest = record.timestamp < 0 and consumed.leader_epoch < 0  # a message of Kafka before 0.10
+            columns.append(b"NO_TIMESTAMP" if oldest else told.encode())
         if "partition" in shown:
             columns.append(b"Partition:%d" % consumed.partition.partition)
         if "offset" in shown:
@@ -98,6 +102,14 @@ class RecordFormatter:
         return self._between_headers.join(pairs) if pairs else b"NO_HEADERS"
 
 
+def _encoded(text: str) -> bytes:
+    """Return the bytes of a property: those of the command line, or `?` for half a letter, as in Java."""
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace")
+
+
 def _meaning(properties: Mapping[str, str], part: str) -> Meaning:
     """Return the deserializer of a part of the record.
 
@@ -119,8 +131,8 @@ def deserializer(name: str | None, encoding: str | None = None) -> Meaning:
         return _DESERIALIZERS.get(short, bytes)
     known = "utf-16-be" if encoding.upper() == "UTF-16" else encoding  # Java's, unless the bytes say otherwise
     try:
-        "".encode(known)
-    except LookupError:
+        b"\0".decode(known, "replace")
+    except (LookupError, UnicodeError):  # UnicodeError: Python alone has a codec of this name, for host names
         return bytes
     meaning = _DESERIALIZERS[short]
     return lambda data: meaning(data.decode(known, "replace").encode())
@@ -163,12 +175,11 @@ def _text(data: bytes) -> bytes:
 
 
 def _uuid(data: bytes) -> bytes:
-    import uuid
-
-    try:
-        return str(uuid.UUID(data.decode())).encode()
-    except ValueError:
-        raise ClientError("Error parsing data into UUID") from None
+    """Return a UUID as Java reads it: numbers may be short, and their upper digits are dropped."""
+    if not _UUID.fullmatch(data) or len(data) > _LONGEST_UUID:
+        raise ClientError("Error parsing data into UUID")
+    parts = zip(data.split(b"-"), (8, 4, 4, 4, 12), strict=True)
+    return "-".join(f"{int(part, 16):0{digits}x}"[-digits:] for part, digits in parts).encode()
 
 
 def _buffer(data: bytes) -> bytes:
@@ -373,7 +384,8 @@ class Output:
 
     def __init__(self, tool: Tool, *, skip_errors: bool = False) -> None:
         self.count = 0
-        self.most: int | None = tool.options.max_messages if (tool.options.max_messages or 0) >= 0 else None
+        most = tool.options.max_messages
+        self.most: int | None = None if most in (None, -1) else max(0, most)
         self._tool = tool
         self._text = formatter_of(tool)
         self._skip_errors = skip_errors
@@ -393,7 +405,7 @@ class Output:
         self.count += 1
         self._bar.update()
         if self._tool.options.json:
-            print(json.dumps(as_data(consumed), ensure_ascii=False), flush=True)
+            print(json.dumps(as_data(consumed), ensure_ascii=False))
             return True
         try:
             text = self._text(consumed)
@@ -415,6 +427,7 @@ class Output:
         timeout_ms = self._tool.options.timeout_ms
         wait_ms = _FOR_EVER_MS if timeout_ms is None or timeout_ms < 0 else timeout_ms
         while not self.full:
+            sys.stdout.flush()  # a program behind a pipe has all records before the next wait
             try:
                 found = await poll(wait_ms, self.left)
             except ClientError as error:
@@ -438,8 +451,7 @@ class Output:
             self._bar = INVISIBLE
             if self._tool.options.enable_systest_events:
                 self._tool.print("shutdown_complete")
-            if not self._tool.options.json:
-                sys.stdout.flush()
+            sys.stdout.flush()
             self._tool.warn(f"Processed a total of {self.count} messages")
 
 
@@ -464,7 +476,7 @@ def as_data(consumed: Consumed) -> dict[str, Any]:
         "leader_epoch": consumed.leader_epoch,
         "key": _shown(record.key),
         "value": _shown(record.value),
-        "headers": [{"key": name, "value": _shown(value)} for name, value in record.headers],
+        "headers": [{"key": header_name(name), "value": _shown(value)} for name, value in record.headers],
     }
     if consumed.deliveries is not None:
         found["delivery_count"] = consumed.deliveries

@@ -22,7 +22,7 @@ from pykafka_broker.client.batches import Delivery
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.client.properties import integer, long
+from pykafka_broker.client.properties import integer, java_split, long
 from pykafka_broker.records.record import Headers
 from pykafka_broker.tools.frame import FAILED, Old, Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import INVISIBLE, Bar
@@ -157,12 +157,12 @@ class LineReader:
 
     def _pairs(self, text: str) -> Headers:
         found: Headers = []
-        # An empty separator splits into letters, and an empty pair separator leaves the name empty, as in Java.
-        for pair in text.split(self._separator) if self._separator else text:
+        for pair in java_split(re.escape(self._separator), text):
+            # An empty pair separator leaves the name empty, as in Java.
             name, separator, value = pair.partition(self._pair_separator) if self._pair_separator else ("", "at", pair)
             if not separator and not self._lenient:
                 raise ClientError(f"No header key separator found in pair '{pair}' on line number {self._number}")
-            if name == self._null:
+            if separator and name == self._null:
                 raise ClientError(f"Header keys should not be equal to the null marker '{name}' as they can't be null")
             found.append((name, self._bytes(value) if separator else None))
         return found
@@ -227,12 +227,14 @@ async def run(tool: Tool) -> int:
     tool.deprecated("property", "reader-property", _WARNING)
     async with Client(tool.options.bootstrap_server, properties) as client, Producer(client) as producer:
         sender = _Sender(tool, producer)
-        if (size := size_of(tool.stdin)) is None:
-            status = await sender.send_all(reader, INVISIBLE)
-        else:
-            with tool.progress("sending", size, "B") as shown:
-                status = await sender.send_all(reader, shown)
-        await producer.flush()
+        try:
+            if (size := size_of(tool.stdin)) is None:
+                status = await sender.send_all(reader, INVISIBLE)
+            else:
+                with tool.progress("sending", size, "B") as shown:
+                    status = await sender.send_all(reader, shown)
+        finally:  # after Ctrl-C too: lines that were read are sent, as by Kafka's script
+            await producer.flush()
     tool.result = sender.delivered
     return status
 

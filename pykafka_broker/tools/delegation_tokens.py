@@ -33,6 +33,7 @@ from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 
 _HIGHEST = 3  # version of CreateDelegationToken
+_CALENDAR_CYCLE_MS = 146_097 * 86_400_000  # 400 years, after which the calendar repeats
 _FOR_OTHERS = 3  # the first version with another owner (KIP-373)
 
 
@@ -189,8 +190,10 @@ def _listed(principals: Sequence[str]) -> str:
 
 
 def _date(ms: int) -> str:
-    """Return a time to the minute, in local time, as Kafka's tool prints times."""
-    return datetime.fromtimestamp(ms / 1000).isoformat(timespec="minutes")
+    """Return a time to the minute, in local time, as Kafka's tool prints times; a year may have five digits or more."""
+    cycles, rest_ms = divmod(ms, _CALENDAR_CYCLE_MS)
+    moment = datetime.fromtimestamp(rest_ms // 1000)
+    return f"{moment.year + 400 * cycles:04}-{moment:%m-%dT%H:%M}"
 
 
 def _bytes(hmac: str) -> bytes:

@@ -261,7 +261,7 @@ class Tool:
         self.by_argparse4j = False  # the script is parsed by argparse4j, with its own texts
         self.action = ""  # the flag with the action, among several
         self.result: Any = None  # printed by `--json`
-        self.stdin: TextIO = sys.stdin or io.TextIOWrapper(io.BytesIO(), encoding="utf-8")  # a closed one is empty
+        self.stdin: TextIO = sys.stdin
         self._bar: Bar = INVISIBLE
 
     def print(self, text: str = "") -> None:
@@ -418,6 +418,8 @@ def main(name: str, arguments: Sequence[str]) -> int:
         if not arguments and name in _HELPING_AT_ONCE:
             parser.print_help()
             return 0
+        if isinstance(sys.stdout, io.TextIOWrapper):
+            sys.stdout.reconfigure(line_buffering=True)  # as Java's: a program behind a pipe reads each line at once
         tool = Tool(parser.parse(arguments), arguments)
         tool.by_argparse4j = name in _BY_ARGPARSE4J
         status = _run(module, tool)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import csv
+import io
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
@@ -216,8 +217,8 @@ def parse_topics(texts: Iterable[str]) -> dict[str, list[int] | None]:
             indexes = [integer(each) for each in java_split(",", partitions)] if colon else None
         except ValueError:
             raise ToolUsageError(f"Invalid partition '{partitions}' specified in topic arg '{text}'") from None
-        before = found.get(topic)
-        found[topic] = indexes if indexes is None or before is None else before + indexes
+        before = found.get(topic, [])
+        found[topic] = None if indexes is None or before is None else before + indexes
     return found
 
 
@@ -493,7 +494,10 @@ def read_plans(path: str, groups: Sequence[str]) -> Plans:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         raise ClientError(f"Unable to read file {path}") from None
-    rows = [row for row in csv.reader(text.split("\n")) if row]
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text)) if row]
+    except csv.Error as error:
+        raise ClientError(f"Unable to read file {path}: {error}") from None
     if not rows:
         raise ClientError(f"No content in file {path}")
     if len(groups) == 1 and _is_of_one_group(rows[0]):

@@ -6,11 +6,15 @@ Rule: the file may contain anything; an unexpected value ends in a ClientError w
 from __future__ import annotations
 
 import json
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.protocol.enums import TopicPartition
+
+T = TypeVar("T", int, str, TopicPartition)
 
 
 def read_json(path: str) -> Any:
@@ -62,6 +66,11 @@ def field(value: dict[str, Any], name: str) -> Any:
 def json_partition(value: dict[str, Any]) -> TopicPartition:
     """Return the partition of an object. Raises ClientError for a missing field or another value."""
     return TopicPartition(json_text(field(value, "topic")), json_number(field(value, "partition")))
+
+
+def repeated(values: Iterable[T]) -> list[T]:
+    """Return the values that come more than once, sorted."""
+    return sorted(each for each, times in Counter(values).items() if times > 1)
 
 
 def _shown(value: Any) -> str:

@@ -14,7 +14,7 @@ from pykafka_broker.protocol.enums import TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest, TopicPartitions
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.json_file import field, json_array, json_object, json_partition, read_json
+from pykafka_broker.tools.json_file import field, json_array, json_object, json_partition, read_json, repeated
 
 _TYPES = {"PREFERRED": 0, "UNCLEAN": 1}
 
@@ -59,7 +59,7 @@ def _print_results(tool: Tool, kind: str, answer: Any) -> int:
     failed = [
         (partition, KafkaError(code, text))
         for partition, code, text in results
-        if partition not in (*elected, *unneeded)
+        if code not in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
     ]
     if elected:
         tool.print(f"Successfully completed leader election ({kind}) for partitions {_listed(elected)}")
@@ -105,7 +105,7 @@ def _partitions(tool: Tool) -> list[TopicPartition] | None:
 def _in_file(path: str) -> list[TopicPartition]:
     listed = map(json_object, json_array(field(json_object(read_json(path)), "partitions")))
     found = list(map(json_partition, listed))
-    twice = sorted({each for each in found if found.count(each) > 1})
+    twice = repeated(found)
     if twice:
         raise ToolUsageError(f"Replica election data contains duplicate partitions: [{_listed(twice)}]")
     return found

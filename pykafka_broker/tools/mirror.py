@@ -391,8 +391,11 @@ async def write_checkpoints(mirror: Mirror, producer: Producer, told: Told) -> T
 
 async def sync_groups(mirror: Mirror, told: Told) -> None:
     """Commit the offsets of checkpoints in the target. Raises ClientError."""
-    for group in sorted({each.group for each in told.values()}):
-        await _commit(mirror.target, group, [each for each in told.values() if each.group == group])
+    by_group: dict[str, list[Checkpoint]] = {}
+    for each in told.values():
+        by_group.setdefault(each.group, []).append(each)
+    for group in sorted(by_group):
+        await _commit(mirror.target, group, by_group[group])
 
 
 async def _commit(client: Client, group: str, points: list[Checkpoint]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import string
 import uuid
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import double, integer, long
+from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import Bar
 from pykafka_broker.tools.statistics import Stats, ThroughputThrottler, print_metrics
@@ -38,7 +40,7 @@ def options(parser: ToolParser) -> None:
     parser.option("--throughput RECORDS/S", "at most this many records a second; -1: no limit", type=double)
     parser.option("--record-size BYTES", "size of values of random letters", type=integer)
     parser.option("--payload-file FILE", "take values from random lines of this file")
-    parser.option("--payload-delimiter TEXT", "the delimiter between values in the file", default="\\n")
+    parser.option("--payload-delimiter TEXT", "regular expression between values in the file", default="\\n")
     parser.option("--payload-monotonic", "values are rising numbers")
     for name in ("command-property", "producer-props"):
         parser.option(f"--{name} NAME=VALUE", "properties of the producer", nargs="+")
@@ -128,20 +130,30 @@ def _values(tool: Tool, chance: random.Random) -> Callable[[int], bytes]:
         return lambda number: some[number % len(some)]
     tool.print(f"Reading payloads from: {Path(options.payload_file).absolute()}")
     try:
-        delimiter = options.payload_delimiter.encode().decode("unicode_escape")
-    except UnicodeError:
-        raise ToolUsageError(f"--payload-delimiter {options.payload_delimiter} makes no sense") from None
+        delimiter = compile_java(options.payload_delimiter)
+    except JavaRegexError as error:
+        raise ToolUsageError(f"--payload-delimiter {options.payload_delimiter} makes no sense: {error}") from None
     try:
-        lines = Path(options.payload_file).read_text("utf-8", "replace").split(delimiter)  # as in Java
-    except OSError:
+        lines = _tokens(delimiter, Path(options.payload_file).read_bytes().decode("utf-8", "replace"))
+    except (OSError, ValueError):  # ValueError: no path can have this form
         lines = []
-    if lines and not lines[-1]:
-        lines.pop()
     if not lines:
         raise ClientError("File does not exist or empty file provided.")
     tool.print(f"Number of records read: {len(lines)}")
     found = [line.encode() for line in lines]
     return lambda _: chance.choice(found)
+
+
+def _tokens(delimiter: re.Pattern[str], text: str) -> list[str]:
+    """Return the values between delimiters, as Java's Scanner: nothing comes before a first one and behind a last."""
+    spans = [each.span() for each in delimiter.finditer(text)]
+    starts, ends = [0, *(end for _, end in spans)], [*(start for start, _ in spans), len(text)]
+    found = [text[start:end] for start, end in zip(starts, ends, strict=True)]
+    if not found[0]:
+        del found[0]
+    if found and not found[-1]:
+        del found[-1]
+    return found
 
 
 class _Test:

@@ -27,7 +27,7 @@ from pykafka_broker.cluster.placement import Racks
 from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.json_file import json_array, json_number, json_object, json_text, read_json
+from pykafka_broker.tools.json_file import json_array, json_number, json_object, json_text, read_json, repeated
 
 # -- plans
 
@@ -54,7 +54,7 @@ def read_plan(path: str) -> Plan:
     """Read a plan from a file. Raises ClientError."""
     whole = json_object(read_json(path))
     _check_version(whole)
-    plan, seen, twice = Plan({}, {}), set(), []
+    plan, listed_partitions = Plan({}, {}), []
     for each in map(json_object, json_array(whole.get("partitions", []))):
         partition = TopicPartition(json_text(each.get("topic")), json_number(each.get("partition")))
         replicas = [json_number(one) for one in json_array(each.get("replicas"))]
@@ -64,14 +64,12 @@ def read_plan(path: str) -> Plan:
                 f"Size of replicas list {replicas} is different from size of log dirs list {directories} for "
                 f"partition {partition}"
             )
-        if partition in seen:
-            twice.append(partition)
-        seen.add(partition)
+        listed_partitions.append(partition)
         plan.replicas[partition] = replicas
         for broker, directory in zip(replicas, map(json_text, directories), strict=True):
             if directory != ANY:
                 plan.directories[partition, broker] = directory
-    if twice:
+    if twice := repeated(listed_partitions):
         raise ClientError(f"Partition reassignment contains duplicate topic partitions: {listed(twice)}")
     return plan
 
@@ -83,7 +81,7 @@ def check_plan(plan: Plan) -> None:
     if not all(plan.replicas.values()):
         raise ClientError("Partition replica list cannot be empty")
     for partition, replicas in plan.replicas.items():
-        twice = sorted({each for each in replicas if replicas.count(each) > 1})
+        twice = repeated(replicas)
         if twice:
             several = ",".join(map(str, twice))
             raise ClientError(
@@ -97,7 +95,7 @@ def read_topics(path: str) -> list[str]:
     whole = json_object(read_json(path))
     _check_version(whole)
     names = [json_text(json_object(each).get("topic")) for each in json_array(whole.get("topics", []))]
-    twice = sorted({each for each in names if names.count(each) > 1})
+    twice = repeated(names)
     if twice:
         raise ClientError(f"List of topics to reassign contains duplicate entries: [{', '.join(twice)}]")
     return names
@@ -437,7 +435,7 @@ def _broker_list(text: str) -> list[int]:
         brokers = [integer(each) for each in java_split(",", text)]
     except ValueError as error:
         raise ClientError(str(error)) from None
-    twice = sorted({each for each in brokers if brokers.count(each) > 1})
+    twice = repeated(brokers)
     if twice:
         raise ClientError(f"Broker list contains duplicate entries: [{', '.join(map(str, twice))}]")
     return brokers

@@ -101,7 +101,7 @@ class ThroughputThrottler:
         self._start = start
 
     def pause_ms(self, count: int, now: int) -> int:
-        if self._per_second <= 0:
+        if not self._per_second > 0:  # NaN is no limit either, as in Java
             return 0
         return max(0, int(count * 1000 / self._per_second) - (now - self._start))
 
@@ -166,7 +166,7 @@ class Events:
         if self._tool.options.json:
             self._tool.result.append(event)
         else:
-            print(json.dumps(event, separators=(",", ":"), ensure_ascii=False), flush=True)
+            print(json.dumps(event, separators=(",", ":"), ensure_ascii=False))
 
 
 def text(data: bytes | None) -> str | None:

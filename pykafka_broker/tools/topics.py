@@ -25,6 +25,7 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_partition_reassignments_response import OngoingPartitionReassignment
 from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_text
 from pykafka_broker.tools.frame import Tool, ToolParser, matcher
+from pykafka_broker.tools.json_file import repeated
 
 # -- descriptions
 
@@ -337,9 +338,8 @@ def _assignment(text: str | None) -> list[list[int]]:
     found: list[list[int]] = []
     for index, part in enumerate(java_split(",", text) if text else []):
         replicas = [_number(each.strip()) for each in java_split(":", part)]
-        repeated = sorted({each for each in replicas if replicas.count(each) > 1})
-        if repeated:
-            listed = ", ".join(map(str, repeated))
+        if twice := repeated(replicas):
+            listed = ", ".join(map(str, twice))
             raise ClientError(f"Partition replica lists may not contain duplicate entries: {listed}")
         found.append(replicas)
         if len(replicas) != len(found[0]):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,12 @@ def test_ids_and_features(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().out.splitlines()[:2] == ["metadata.version=21 (3.9)", "kraft.version=1"]
     assert main(["feature-dependencies", "-f", "eligible.leader.replicas.version=1"]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "    metadata.version=23 (4.0-IV1)"
+
+
+def test_a_reader_that_has_gone_is_no_directory_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    def gone(*_: object, **__: object) -> None:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr("builtins.print", gone)
+    with pytest.raises(BrokenPipeError):  # the command ends quietly
+        main(["random-uuid"])

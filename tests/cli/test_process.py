@@ -178,3 +178,28 @@ def test_a_used_port_is_told_in_few_words(tmp_path: Path, flag: str, what: str) 
     assert done.returncode == 1
     told = f"pykafka-broker: cannot start: {what} on {address}: {os.strerror(errno.EADDRINUSE)} ("
     assert done.stderr.splitlines()[-1].startswith(told)
+
+
+@pytest.mark.posix("a shell closes the streams")
+def test_closed_streams_are_empty_and_take_everything(tmp_path: Path) -> None:
+    """An error is no output for the program that reads the other stream."""
+
+    def run(words: str) -> tuple[int, str, str]:
+        script = f"{' '.join(COMMAND)} {words}"
+        ended = subprocess.run(
+            script, shell=True, capture_output=True, text=True, timeout=60, check=False, env=environment(tmp_path)
+        )
+        return ended.returncode, ended.stdout, ended.stderr
+
+    assert run("random-uuid >&-") == (0, "", "")
+    assert run("topics --bootstrap-server localhost:1 --odd 2>&-") == (1, "", "")
+    console = "console-producer --bootstrap-server localhost:1 --topic t"
+    assert run(f"{console} --command-property max.block.ms=100 <&-") == (0, "", "")
+    assert run("features --bootstrap-server localhost:1 version-mapping >&-") == (0, "", "")
+
+
+def test_every_text_is_printed_whatever_the_encoding_of_standard_output(tmp_path: Path) -> None:
+    command = [*COMMAND, "consumer-groups", "--validate-regex", "\u2603"]
+    latin = environment(tmp_path) | {"PYTHONIOENCODING": "latin-1"}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, env=latin)
+    assert (ended.returncode, ended.stdout) == (0, "The regular expression `\\u2603` is valid.\n")

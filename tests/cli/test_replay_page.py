@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +27,7 @@ class Page:
     """The page of a replay that runs in a thread until `end`."""
 
     def __init__(self, path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-        self._pressed = threading.Event()
+        self._input, self._keyboard = os.pipe()
         self._there = threading.Event()
         self._capsys = capsys
         self._told = ""
@@ -39,11 +43,11 @@ class Page:
         finally:
             self._there.set()
 
-    def readline(self) -> str:
+    def fileno(self) -> int:
+        """Return the standard input of the command, which asks for it when the page is there."""
         self._told = self._capsys.readouterr().out
         self._there.set()
-        self._pressed.wait(120)
-        return "\n"
+        return self._input
 
     def ask(self, method: str, path: str, **headers: str) -> tuple[int, bytes]:
         address = urlsplit(self._told.split(" requests: ")[1].split()[0]).netloc
@@ -60,8 +64,10 @@ class Page:
         return json.loads(content)
 
     def end(self) -> None:
-        self._pressed.set()
+        os.write(self._keyboard, b"\n")
         self._thread.join(60)
+        for each in (self._keyboard, self._input):
+            os.close(each)
 
 
 @pytest.fixture(scope="module")
@@ -131,3 +137,17 @@ def test_what_does_not_go_together_is_told(recorded: Path, capsys: pytest.Captur
         with pytest.raises(SystemExit):
             main(["replay", str(recorded), "--page", *more])
         assert "--page plays on a broker of its own" in capsys.readouterr().err
+
+
+@pytest.mark.posix("Windows sends no SIGINT to another process")
+def test_ctrl_c_ends_the_page(recorded: Path) -> None:
+    command = [sys.executable, "-m", "pykafka_broker", "replay", str(recorded), "--page"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as page:
+        assert page.stdout is not None
+        assert page.stderr is not None
+        try:
+            assert b"has the line of time" in page.stdout.readline()
+            page.send_signal(signal.SIGINT)
+            assert (page.wait(60), page.stderr.read()) == (130, b"")
+        finally:
+            page.kill()

@@ -21,6 +21,7 @@ from pykafka_broker.peers import LinkTimeout
 from pykafka_broker.protocol.enums import LATEST, AlterConfigOp, ConfigResourceType, CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.describe_cluster_response import DescribeClusterBroker, DescribeClusterResponse
 from pykafka_broker.protocol.messages.describe_log_dirs_request import DescribeLogDirsRequest
@@ -181,6 +182,21 @@ def test_a_request_that_no_version_has_room_for() -> None:
     with KafkaBroker() as broker, pytest.raises(KafkaError, match=r"CREATE_TOPICS can't be sent: .* <= number") as told:
         with_client(broker.bootstrap_servers, {}, create)
     assert told.value.code == ErrorCode.INVALID_REQUEST
+
+
+def test_a_request_with_a_value_that_no_version_carries_says_so() -> None:
+    async def ask(client: Client) -> Any:
+        return await client.ask(DeleteTopicsRequest(topic_names=["\udcff"]), versions=(1, 3))
+
+    with KafkaBroker() as broker, pytest.raises(KafkaError) as told:
+        with_client(broker.bootstrap_servers, {}, ask)
+    assert str(told.value).startswith("DELETE_TOPICS can't be sent: DeleteTopicsRequest version 3: ")
+
+
+@pytest.mark.parametrize("client_id", ["\ud800", "x" * 40_000])
+def test_a_client_id_that_no_request_can_carry_is_refused(client_id: str) -> None:
+    with pytest.raises(Unusable, match=r"client\.id can't be sent: RequestHeader version 2: "):
+        Client("127.0.0.1:1", {"client.id": client_id})
 
 
 @pytest.mark.parametrize("security", ["ssl", "sasl_plaintext", "sasl_ssl"])

@@ -148,3 +148,7 @@ def test_how_large_a_number_may_be() -> None:
 )
 def test_split(text: str, expected: list[str]) -> None:
     assert java_split(",", text) == expected
+
+
+def test_a_split_into_letters_begins_with_the_first_one() -> None:
+    assert java_split("", "abc") == ["a", "b", "c"]

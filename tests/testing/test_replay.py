@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import time
 from collections.abc import Iterator
@@ -153,12 +154,16 @@ class Onlooker:
         self.records: list[str | bytes | None] = []
         self.clients: set[str | None] = set()
 
-    def readline(self) -> str:
+    def fileno(self) -> int:
+        """Return the standard input of the command, with Enter."""
         told = self._capsys.readouterr().out
         with RemoteBroker(told.split(" requests played: ")[1].split()[0]) as broker:
             self.records = [record.value for record in broker.records("orders", isolation_level="read_uncommitted")]
             self.clients = {each["client_id"] for each in broker.connections()}
-        return "\n"
+        reading, writing = os.pipe()
+        os.write(writing, b"\n")
+        os.close(writing)
+        return reading
 
 
 def test_the_state_at_a_moment_can_be_looked_at(

@@ -7,6 +7,8 @@ import io
 import json
 import os
 import re
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -20,8 +22,8 @@ from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools import console_producer
 from pykafka_broker.tools.console_output import Consumed, RecordFormatter
-from pykafka_broker.tools.console_producer import LineReader, lines_of
-from pykafka_broker.tools.frame import Tool, main, parser_of
+from pykafka_broker.tools.console_producer import LineReader, ParsedLine, lines_of
+from pykafka_broker.tools.frame import main
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +60,53 @@ def test_what_was_sent_and_what_was_read_as_json(
     assert second["value"] == {"base64": "/w=="}
 
 
+@pytest.mark.parametrize("mode", ["--enable-systest-events", "--json"])
+def test_a_program_behind_a_pipe_has_each_record_at_once(broker: KafkaBroker, mode: str) -> None:
+    """The warning about an old flag comes first, though text and bytes take two ways to standard output."""
+    topic = f"live{mode}"
+    broker.produce(topic, ["one"])
+    where = ["--bootstrap-server", broker.bootstrap_servers, "--topic", topic, "--partition", "0"]
+    command = [sys.executable, "-m", "pykafka_broker", "console-consumer", *where, "--offset", "earliest", mode]
+    buffering = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    command += ["--property", "print.offset=true"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=buffering) as consumer:
+        assert consumer.stdout is not None
+        try:
+            if mode != "--json":
+                assert consumer.stdout.readline().startswith(b"Option --property is deprecated")
+            assert b"one" in consumer.stdout.readline()
+            broker.produce(topic, ["two"])
+            assert b"two" in consumer.stdout.readline()
+        finally:
+            consumer.kill()
+
+
 def test_many_lines_arrive_in_their_order(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [str(n) for n in range(3_000)]
     assert produce(broker, monkeypatch, "\n".join(lines).encode(), "--topic", "many", "--batch-size", "500") == 0
     assert [record.value for record in broker.records("many")] == lines
+
+
+class InterruptedReader(LineReader):
+    """A reader whose tool is cancelled at the second line, as by Ctrl-C."""
+
+    def read(self, text: str) -> ParsedLine:
+        task = asyncio.current_task()
+        if text == "two" and task is not None:
+            task.cancel()
+        return super().read(text)
+
+
+def test_lines_before_an_interruption_are_sent(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(console_producer, "LineReader", InterruptedReader)
+    reading, writing = os.pipe()
+    os.write(writing, b"one\ntwo\n")  # and more may come
+    with os.fdopen(reading) as stdin:
+        monkeypatch.setattr(sys, "stdin", stdin)
+        where = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "interrupted"]
+        assert main("console-producer", [*where, "--timeout", "60000"]) == 128 + signal.SIGTERM
+        os.close(writing)
+    assert broker.records("interrupted")[0].value == "one"
 
 
 def test_what_a_broker_refuses_is_told(
@@ -134,12 +179,25 @@ def test_a_null_marker_is_no_name_of_a_header() -> None:
         reader.read("NIL:x\tvalue")
 
 
+def test_headers_are_split_as_java_does() -> None:
+    """The rest of a list that ends with separators is empty, and a name without a separator is any name."""
+    reader = LineReader({"parse.headers": "true"})
+    assert reader.read("a:1,,\tvalue").headers == [("a", b"1")]
+    with pytest.raises(ClientError, match="No header key separator"):
+        reader.read("\tvalue")
+    lenient = LineReader({"parse.headers": "true", "ignore.error": "true", "null.marker": "NIL"})
+    assert lenient.read(",,\tvalue").headers == []
+    assert lenient.read("a:1,NIL\tvalue").headers == [("a", b"1"), ("NIL", None)]
+    assert LineReader({"parse.headers": "true", "headers.separator": "."}).read("a:1.\tv").headers == [("a", b"1")]
+
+
 @pytest.mark.parametrize(
     ("name", "data", "shown"),
     [
         ("BooleanDeserializer", b"\1", b"true"),
         ("ShortDeserializer", b"\xff\xfe", b"-2"),
         ("UUIDDeserializer", b"8c0d0b2e-1111-2222-3333-444455556666", b"8c0d0b2e-1111-2222-3333-444455556666"),
+        ("UUIDDeserializer", b"1FFFFFFFFF-12345-a-b-c", b"ffffffff-2345-000a-000b-00000000000c"),
         ("FloatDeserializer", b"\x3f\x80\0\0", b"1.0"),
         ("FloatDeserializer", b"\x40\x48\xf5\xc3", b"3.14"),
         ("FloatDeserializer", b"\x7f\x7f\xff\xff", b"3.4028235E38"),
@@ -153,6 +211,34 @@ def test_what_bytes_mean(name: str, data: bytes, shown: bytes) -> None:
     record.value = b"not these"
     with pytest.raises(ClientError):
         formatter.text(Consumed(TopicPartition("t", 0), record, 0, 0))
+
+
+@pytest.mark.parametrize(
+    "data", [b"{8c0d0b2e-1111-2222-3333-444455556666}", b"8c0d0b2e111122223333444455556666", b"1-2-3-4-"]
+)
+def test_forms_of_uuids_that_python_alone_takes_are_refused(data: bytes) -> None:
+    with pytest.raises(ClientError, match="Error parsing data into UUID"):
+        shown_value(data, deserializer="org.apache.kafka.common.serialization.UUIDDeserializer")
+
+
+def test_a_record_without_a_timestamp() -> None:
+    """Messages of Kafka 0.9 and before, which have no leader epoch either, are of another kind."""
+    formatter = RecordFormatter({"print.timestamp": "true", "print.value": "false"})
+    record = BatchRecord(0, -1, None, b"v")
+    assert formatter.text(Consumed(TopicPartition("t", 0), record, 0, 0)) == b"CreateTime:-1\n"
+    assert formatter.text(Consumed(TopicPartition("t", 0), record, 0, -1)) == b"NO_TIMESTAMP\n"
+
+
+def test_separators_are_the_bytes_of_the_command_line() -> None:
+    properties = {"print.key": "true", "key.separator": "\udcff", "line.separator": "\ud800"}
+    formatter = RecordFormatter(properties)
+    assert formatter.text(Consumed(TopicPartition("t", 0), BatchRecord(0, 0, b"k", b"v"), 0, 0)) == b"k\xffv?"
+
+
+def test_below_no_records_there_are_none(broker: KafkaBroker, capsys: pytest.CaptureFixture[str]) -> None:
+    where = ("--bootstrap-server", broker.bootstrap_servers, "--topic", "none", "--partition", "0")
+    assert main("console-consumer", [*where, "--max-messages", "-2"]) == 0
+    assert capsys.readouterr().err == "Processed a total of 0 messages\n"
 
 
 def shown_value(value: bytes | None, **properties: str) -> bytes:
@@ -173,6 +259,7 @@ def test_deserializers_that_show_no_bytes() -> None:
         ("deserializer_value_deserializer_encoding", "UTF-16", "\u6162"),
         ("deserializer_deserializer_encoding", "UTF-16LE", "\u6261"),
         ("deserializer_deserializer_encoding", "no such encoding", "ab"),
+        ("deserializer_deserializer_encoding", "idna", "ab"),
         ("deserializer_key_deserializer_encoding", "UTF-16", "ab"),
     ],
 )
@@ -224,8 +311,3 @@ def test_a_reader_that_is_left_behind_is_silent(monkeypatch: pytest.MonkeyPatch)
     os.close(read)
     writer.join(1)
     os.close(write)
-
-
-def test_a_closed_standard_input_is_an_empty_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", None)
-    assert Tool(parser_of("topics").parse(["--list"])).stdin.read() == ""

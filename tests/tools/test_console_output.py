@@ -11,7 +11,7 @@ from pykafka_broker.protocol.stored.group_metadata_value import GroupMetadataVal
 from pykafka_broker.protocol.stored.offset_commit_key import OffsetCommitKey
 from pykafka_broker.protocol.stored.offset_commit_value import OffsetCommitValue
 from pykafka_broker.records.record import BatchRecord
-from pykafka_broker.tools.console_output import FORMATTERS, Consumed
+from pykafka_broker.tools.console_output import FORMATTERS, Consumed, as_data
 
 KEY = b"\0\1" + OffsetCommitKey("g", "t", 0).encode(0)
 TOLD = '{"key":{"type":1,"data":{"group":"g","topic":"t","partition":0}},"value":%s}'
@@ -20,6 +20,12 @@ TOLD = '{"key":{"type":1,"data":{"group":"g","topic":"t","partition":0}},"value"
 def text(key: bytes | None, value: bytes | None) -> str:
     record = BatchRecord(0, 0, key, value)
     return FORMATTERS["OffsetsMessageFormatter"](Consumed(TopicPartition("t", 0), record, 0, 0)).decode()
+
+
+def test_a_header_whose_name_is_no_text_is_told_in_json() -> None:
+    record = BatchRecord(0, 0, headers=[("no text: \udcff", b"1")])
+    told = as_data(Consumed(TopicPartition("t", 0), record, 0, 0))
+    assert told["headers"] == [{"key": "no text: \ufffd", "value": "1"}]
 
 
 def test_fields_are_those_of_the_version() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pykafka_broker.client.errors import ClientError
-from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json
+from pykafka_broker.tools.json_file import field, json_array, json_number, json_object, json_text, read_json, repeated
 
 
 def test_a_file_is_read(tmp_path: Path) -> None:
@@ -15,6 +15,11 @@ def test_a_file_is_read(tmp_path: Path) -> None:
     file.write_text('{"n": [2147483647, 9223372036854775807, "é"]}')
     small, large, text = json_array(field(json_object(read_json(str(file))), "n"))
     assert (json_number(small), json_number(large, long=True), json_text(text)) == (2**31 - 1, 2**63 - 1, "é")
+
+
+def test_values_that_come_again() -> None:
+    assert repeated(["b", "a", "c", "a", "b", "a"]) == ["a", "b"]
+    assert repeated(map(int, "12")) == []
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"\xff", b"[" * 100_000])

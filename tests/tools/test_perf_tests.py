@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pykafka_broker.testing import KafkaBroker
+from pykafka_broker.tools.frame import main
 from pykafka_broker.tools.statistics import Stats, ThroughputThrottler, percentiles
 from tests.tools.asking import Asked
 
@@ -59,3 +62,32 @@ def test_how_long_to_wait_for_the_next_record() -> None:
     assert ThroughputThrottler(10, 0).pause_ms(5, 100) == 400
     assert ThroughputThrottler(10, 0).pause_ms(5, 900) == 0
     assert ThroughputThrottler(-1, 0).pause_ms(5, 0) == 0
+    assert ThroughputThrottler(float("nan"), 0).pause_ms(5, 0) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "delimiter", "values"),
+    [
+        (b"\na\r\n\nb", "\\n", {"", "a\r", "b"}),
+        (b"a.b", r"\.", {"a", "b"}),
+        (b"a1b22c", "([0-9])+", {"a", "b", "c"}),
+        (b"ab", "", {"a", "b"}),
+        (b"\n\n", "\\n", {""}),
+    ],
+)
+def test_values_between_delimiters_are_those_that_java_finds(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: bytes, delimiter: str, values: set[str]
+) -> None:
+    file = tmp_path / "payload"
+    file.write_bytes(text)
+    with KafkaBroker(in_process=True) as broker:
+        asked = Asked(broker, capsys)
+        of_file = ("--payload-file", str(file), "--payload-delimiter", delimiter)
+        asked("producer-perf-test", "--topic", "t", "--num-records", "60", "--throughput", "-1", *of_file)
+        assert {each.value for each in broker.records("t")} == values
+
+
+def test_a_delimiter_that_is_no_expression_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--topic", "t", "--num-records", "1", "--throughput", "-1", "--payload-file", str(tmp_path)]
+    assert main("producer-perf-test", ["--bootstrap-server", "127.0.0.1:1", *words, "--payload-delimiter", "["]) == 1
+    assert capsys.readouterr().err.startswith("--payload-delimiter [ makes no sense: ")

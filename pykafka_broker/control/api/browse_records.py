@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.control.api.records import header_name
 from pykafka_broker.control.api.topics import listed_offsets, topic_image
 from pykafka_broker.control.control import Control, Decode
 from pykafka_broker.control.problems import Problem
@@ -30,7 +29,7 @@ from pykafka_broker.control.schema import Index, Offset, ValueLimits
 from pykafka_broker.records.control import ABORT, COMMIT, AbortedBatches, read_control_type
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import BatchHeader, iter_batches
-from pykafka_broker.records.record import BatchRecord, iter_records_in_steps
+from pykafka_broker.records.record import BatchRecord, header_name, iter_records_in_steps
 
 _READ_BYTES = 1 << 20
 _LONGEST_STRETCH = 5_000  # offsets

@@ -23,6 +23,7 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.record import BatchRecord as StoredRecord
+from pykafka_broker.records.record import header_name
 
 MOST_AT_ONCE = 5_000
 _MOST_BYTES_AT_ONCE = 64 << 20  # of keys and values, looked at in one call
@@ -270,8 +271,3 @@ def shown(topic: str, partition: int, found: FoundRecord) -> RecordAnswer:
         value_base64,
         found.transaction,
     )
-
-
-def header_name(header: str) -> str:
-    """Return the name of a header, with replacement characters for bytes other than UTF-8."""
-    return header.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -26,7 +26,7 @@ from pykafka_broker.protocol.messages.push_telemetry_request import PushTelemetr
 from pykafka_broker.protocol.runtime import Fields, uuid_text
 from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
 from pykafka_broker.records.header import check_crc, iter_batches
-from pykafka_broker.records.record import BatchRecord, iter_records
+from pykafka_broker.records.record import BatchRecord, header_name, iter_records
 
 _UUID_BYTES = 16
 HIDDEN = "[hidden]"
@@ -110,7 +110,7 @@ def _batches(data: bytes | bytearray | memoryview) -> list[dict[str, Any]]:
 
 def _record(record: BatchRecord) -> dict[str, Any]:
     content = {"key": record.key, "value": record.value}
-    headers = [{"name": name, "value": _text(value)} for name, value in record.headers]
+    headers = [{"name": header_name(name), "value": _text(value)} for name, value in record.headers]
     return {"timestamp": record.timestamp, **{name: _text(data) for name, data in content.items()}, "headers": headers}
 
 

@@ -45,7 +45,7 @@ from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.records.compression import CODEC_NAMES
 from pykafka_broker.records.control import read_end_transaction_marker
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.record import BatchRecord, iter_records
+from pykafka_broker.records.record import BatchRecord, header_name, iter_records
 
 _BAD = frozenset({"error", "damage"})
 
@@ -274,7 +274,7 @@ def _headers(record: BatchRecord) -> dict[str, object]:
     """Return the headers by name; the value of a name that comes again is a list."""
     values: dict[str, list[str | None]] = {}
     for key, value in record.headers:
-        values.setdefault(key, []).append(text(value))
+        values.setdefault(header_name(key), []).append(text(value))
     return {key: each if len(each) > 1 else each[0] for key, each in values.items()}
 
 

@@ -58,9 +58,11 @@ def test_records_that_are_not_whole_are_told_by_their_size() -> None:
 
 
 def test_long_batches_and_values_are_cut() -> None:
-    batch = build_batch([BatchRecord(offset, value=b"v" * 2000) for offset in range(150)])
+    headers = [("no text: \udcff", None)]
+    batch = build_batch([BatchRecord(offset, value=b"v" * 2000, headers=headers) for offset in range(150)])
     (shown,) = as_json(PartitionProduceData(0, bytes(batch)), records=True)["records"]
     assert (shown["count"], len(shown["records"]), len(shown["records"][0]["value"])) == (150, 100, 1024)
+    assert shown["records"][0]["headers"] == [{"name": "no text: \ufffd", "value": None}]
 
 
 def test_a_request_is_one_line_whatever_its_client_calls_itself() -> None:

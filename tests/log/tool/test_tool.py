@@ -82,11 +82,13 @@ def test_keys_and_values_that_are_no_text_are_shown_in_hexadecimal(kafka: Path) 
 
 
 def test_a_header_that_comes_twice_is_shown_twice(tmp_path: Path) -> None:
-    headers = [("a", b"1"), ("b", None), ("a", b"2")]
+    headers = [("a", b"1"), ("b", None), ("a", b"2"), ("no text: \udcff", b"3")]
     log = new_log(tmp_path)
     log.append(build_batch([BatchRecord(0, NOW, None, None, headers)]), NOW)
     rows = dump(FS, log.directory, records=True)
-    assert [row["headers"] for row in rows if row["type"] == "record"] == [{"a": ["1", "2"], "b": None}]
+    assert [row["headers"] for row in rows if row["type"] == "record"] == [
+        {"a": ["1", "2"], "b": None, "no text: \ufffd": "3"}
+    ]
 
 
 def newest(path: Path, suffix: str) -> Path:
