@@ -131,6 +131,7 @@ _MOVED = ("NOT_COORDINATOR", "COORDINATOR_NOT_AVAILABLE", "COORDINATOR_LOAD_IN_P
 _SETTINGS = {"acls", "configs", "quotas", "users"}
 _KEEPABLE = _SETTINGS | {"clock", "faults", "requests", "topics"}
 _TURN_S = 0.5  # seconds to wait for a coordinator before another look-up
+_OFFSETS = "__consumer_offsets"  # the topic that groups are in
 T = TypeVar("T")
 
 
@@ -466,7 +467,7 @@ class ClusterData(ClusterTraffic):
         """Start stopped nodes, end all faults, delete all topics, and restore the settings of the first start.
 
         With the topics go all groups, offsets and transactions; settings are configs, quotas, ACLs and users. Clients
-        stay connected.
+        stay connected, and may make topics and groups anew before this returns.
 
         Args:
             keep: the things to keep, as on a single broker.
@@ -485,17 +486,20 @@ class ClusterData(ClusterTraffic):
             self.faults.clear()
         self.reset_settings(kept & _SETTINGS)
         again: list[tuple[Topic, int]] = []
+        gone = set[str]()
         for topic in self.topics(internal=True):
+            gone.add(topic["topic_id"])
             if "topics" in kept and not topic["internal"]:
                 again.append((topic, len(self.partition(topic["name"])["replicas"])))
             self.delete_topic(topic["name"])
 
-        def empty() -> None:
+        def forgotten() -> None:
             for node in self.brokers:
-                if node.topics(internal=True) or node.groups():
+                there = {each["name"]: each["topic_id"] for each in node.topics(internal=True)}
+                if not gone.isdisjoint(there.values()) or (_OFFSETS not in there and node.groups()):
                     raise NotReached
 
-        poll(empty, "not all brokers have deleted all topics", WAIT_S)
+        poll(forgotten, "not all brokers have deleted all topics", WAIT_S)
         if "clock" not in kept:
             self.clock.resume()
             self.clock.set(round(time.time() * 1000))

@@ -6,12 +6,13 @@ import asyncio
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from aiokafka import AIOKafkaProducer
 from kafka import KafkaConsumer, KafkaProducer
 
-from pykafka_broker.testing import BrokerError, KafkaCluster, WaitTimeout
+from pykafka_broker.testing import BrokerError, ControlError, KafkaCluster, WaitTimeout
 from pykafka_broker.testing.in_process import BrokerInProcess
 
 INTERNAL = {"offsets.topic.num.partitions": 1, "transaction.state.log.num.partitions": 1}
@@ -61,6 +62,27 @@ def test_clients_outlive_a_killed_leader(cluster: KafkaCluster) -> None:
     assert [next(consumer).value for _ in range(2)] == [b"1", b"2"]
     consumer.close()
     assert cluster.check() == []
+
+
+def test_a_reset_needs_no_silence_of_clients(cluster: KafkaCluster) -> None:
+    """Clients look for their group's coordinator, and so make the topic of offsets anew, at once."""
+    ended = threading.Event()
+
+    def go_on() -> None:
+        while not ended.is_set():
+            with suppress(ControlError):
+                cluster.coordinator("lasting")
+
+    client = threading.Thread(target=go_on)
+    client.start()
+    try:
+        cluster.create_topic("orders")
+        cluster.commit("lasting", "orders", 0)
+        cluster.reset()
+    finally:
+        ended.set()
+        client.join()
+    assert cluster.topics() == cluster.groups() == []
 
 
 def test_clock_and_faults(cluster: KafkaCluster) -> None:

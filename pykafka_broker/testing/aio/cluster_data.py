@@ -20,7 +20,7 @@ from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSumma
 from pykafka_broker.testing.arguments import check_count
 from pykafka_broker.testing.async_client import Step, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _PASSING, _SETTINGS, _TURN_S, _check, _line, _partition_for, _unless_refused, difference, first_that_fits, listing, missing
+from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _OFFSETS, _PASSING, _SETTINGS, _TURN_S, _check, _line, _partition_for, _unless_refused, difference, first_that_fits, listing, missing
 from pykafka_broker.testing.cluster_nodes import WAIT_S
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import names_to_keep
@@ -364,7 +364,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         """Start stopped nodes, end all faults, delete all topics, and restore the settings of the first start.
 
         With the topics go all groups, offsets and transactions; settings are configs, quotas, ACLs and users. Clients
-        stay connected.
+        stay connected, and may make topics and groups anew before this returns.
 
         Args:
             keep: the things to keep, as on a single broker.
@@ -383,17 +383,20 @@ class AsyncClusterData(AsyncClusterTraffic):
             await self.faults.clear()
         await self.reset_settings(kept & _SETTINGS)
         again: list[tuple[Topic, int]] = []
+        gone = set[str]()
         for topic in await self.topics(internal=True):
+            await gone.add(topic["topic_id"])
             if "topics" in kept and not topic["internal"]:
                 again.append((topic, len((await self.partition(topic["name"]))["replicas"])))
             await self.delete_topic(topic["name"])
 
-        async def empty() -> None:
+        async def forgotten() -> None:
             for node in self.brokers:
-                if await node.topics(internal=True) or await node.groups():
+                there = {each["name"]: each["topic_id"] for each in await node.topics(internal=True)}
+                if not gone.isdisjoint(there.values()) or (_OFFSETS not in there and await node.groups()):
                     raise NotReached
 
-        await poll(empty, "not all brokers have deleted all topics", WAIT_S)
+        await poll(forgotten, "not all brokers have deleted all topics", WAIT_S)
         if "clock" not in kept:
             await self.clock.resume()
             await self.clock.set(round(time.time() * 1000))
