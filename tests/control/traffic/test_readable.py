@@ -17,7 +17,7 @@ from pykafka_broker.protocol.messages.alter_client_quotas_request import OpData
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.records.builder import build_batch
 from pykafka_broker.records.compression import GZIP, NONE
-from pykafka_broker.records.record import BatchRecord
+from pykafka_broker.records.record import BatchRecord, Headers
 from pykafka_broker.testing import KafkaBroker
 
 
@@ -58,7 +58,7 @@ def test_records_that_are_not_whole_are_told_by_their_size() -> None:
 
 
 def test_long_batches_and_values_are_cut() -> None:
-    headers = [("no text: \udcff", None)]
+    headers: Headers = [("no text: \udcff", None)]
     batch = build_batch([BatchRecord(offset, value=b"v" * 2000, headers=headers) for offset in range(150)])
     (shown,) = as_json(PartitionProduceData(0, bytes(batch)), records=True)["records"]
     assert (shown["count"], len(shown["records"]), len(shown["records"][0]["value"])) == (150, 100, 1024)
