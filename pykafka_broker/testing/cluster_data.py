@@ -486,12 +486,13 @@ class ClusterData(ClusterTraffic):
             self.faults.clear()
         self.reset_settings(kept & _SETTINGS)
         again: list[tuple[Topic, int]] = []
-        gone = set[str]()
-        for topic in self.topics(internal=True):
-            gone.add(topic["topic_id"])
+        topics = self.topics(internal=True)
+        for topic in topics:
             if "topics" in kept and not topic["internal"]:
                 again.append((topic, len(self.partition(topic["name"])["replicas"])))
             self.delete_topic(topic["name"])
+
+        gone = {each["topic_id"] for each in topics}
 
         def forgotten() -> None:
             for node in self.brokers:

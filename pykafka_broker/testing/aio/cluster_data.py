@@ -383,12 +383,13 @@ class AsyncClusterData(AsyncClusterTraffic):
             await self.faults.clear()
         await self.reset_settings(kept & _SETTINGS)
         again: list[tuple[Topic, int]] = []
-        gone = set[str]()
-        for topic in await self.topics(internal=True):
-            await gone.add(topic["topic_id"])
+        topics = await self.topics(internal=True)
+        for topic in topics:
             if "topics" in kept and not topic["internal"]:
                 again.append((topic, len((await self.partition(topic["name"]))["replicas"])))
             await self.delete_topic(topic["name"])
+
+        gone = {each["topic_id"] for each in topics}
 
         async def forgotten() -> None:
             for node in self.brokers:
