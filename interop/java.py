@@ -13,6 +13,8 @@ from pipeline.java import java_home
 
 # A JVM that lives for seconds has to start quickly; its speed afterwards does not matter.
 QUICK = "-XX:TieredStopAtLevel=1"
+# A JVM tells on standard output, among what a program prints, that an archive is of a checkout that was elsewhere.
+_QUIET = ("-Xlog:disable", "-Xlog:all=warning:stderr")
 QUICK_JVM = ("-XX:+UseSerialGC", QUICK, "-Xshare:auto")
 
 
@@ -22,7 +24,7 @@ def java_command(*arguments: str) -> list[str]:
     if QUICK in arguments and "-cp" in arguments:
         archive = class_archive(arguments[arguments.index("-cp") + 1])
         if archive.exists():
-            return [java, f"-XX:SharedArchiveFile={archive}", *arguments]
+            return [java, *_QUIET, f"-XX:SharedArchiveFile={archive}", *arguments]
     return [java, *arguments]
 
 
