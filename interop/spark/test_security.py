@@ -21,14 +21,19 @@ def broker(target_name: str) -> Iterator[SecuredTarget]:
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-512"])
 def test_a_batch_is_written_and_read(spark: SparkSession, broker: SecuredTarget, mechanism: str) -> None:
     config = broker.client_config("spark", "spark", mechanism)
-    frame = spark.createDataFrame([(mechanism, str(number)) for number in range(10)], ["key", "value"])
-    frame.write.format("kafka").options(**config).option("topic", "orders").save()
+    write(spark, config, mechanism, 10)
     read = spark.read.format("kafka").options(**config).option("subscribe", "orders").load()
     rows = read.selectExpr("CAST(key AS STRING) AS key", "CAST(value AS STRING) AS value").collect()
     assert sorted(row.value for row in rows if row.key == mechanism) == [str(number) for number in range(10)]
 
 
+def write(spark: SparkSession, config: dict[str, str], key: str, count: int) -> None:
+    frame = spark.createDataFrame([(key, str(number)) for number in range(count)], ["key", "value"])
+    frame.write.format("kafka").options(**config).option("topic", "orders").save()
+
+
 def test_who_may_not_read_is_told(spark: SparkSession, broker: SecuredTarget) -> None:
+    write(spark, broker.client_config("spark", "spark"), "there", 1)
     config = broker.client_config("spark", "bob")
     read = spark.read.format("kafka").options(**config).option("subscribe", "orders").load()
     with pytest.raises(Py4JJavaError, match=r"(Topic|Group)AuthorizationException"):
