@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -17,23 +18,24 @@ HIDDEN = "import sys; sys.modules['tqdm'] = None; from pykafka_broker.cli import
 
 
 def on_a_terminal(*command: str, stdin: Path | None = None) -> tuple[str, str]:
-    """Run a command; return what it prints to a pipe and to the terminal that is its standard error."""
+    """Run a command; return what it prints to a file and to the terminal that is its standard error."""
     ours, theirs = pty.openpty()
     termios.tcsetwinsize(theirs, (24, 80))
-    with (stdin or Path(os.devnull)).open("rb") as source:
-        process = subprocess.Popen(command, stdin=source, stdout=subprocess.PIPE, stderr=theirs)
-    os.close(theirs)
     shown = b""
-    try:
-        while part := os.read(ours, 65536):
-            shown += part
-    except OSError:  # nobody has it open any more
-        pass
-    finally:
-        os.close(ours)
-    out, _ = process.communicate(timeout=30)
-    assert process.returncode == 0, shown.decode()
-    return out.decode(), shown.decode()
+    # A pipe that nobody reads meanwhile may be full.
+    with (stdin or Path(os.devnull)).open("rb") as source, tempfile.TemporaryFile() as printed:
+        process = subprocess.Popen(command, stdin=source, stdout=printed, stderr=theirs)
+        os.close(theirs)
+        try:
+            while part := os.read(ours, 65536):
+                shown += part
+        except OSError:  # nobody has it open any more
+            pass
+        finally:
+            os.close(ours)
+        assert process.wait(30) == 0, shown.decode()
+        printed.seek(0)
+        return printed.read().decode(), shown.decode()
 
 
 def test_a_bar_is_shown_only_on_a_terminal_and_only_if_tqdm_is_there(tmp_path: Path) -> None:
