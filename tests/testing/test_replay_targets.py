@@ -108,6 +108,11 @@ def with_ids(event: Recorded, ids: dict[int, int]) -> Recorded:
     return found._replace(call=(*event.call[:2], json.dumps(body | {"leader": ids[body["leader"]]})))
 
 
+def compared(told: str) -> list[str]:
+    """Return the lines of a replay without the one about brokers that are slow to hear of a change."""
+    return [line for line in told.splitlines() if not line.endswith("are not compared")]
+
+
 def produced(recording: Recording) -> Iterator[tuple[int, Any]]:
     """Yield the index and the answer of each Produce that was served."""
     for at, event in enumerate(recording.events):
@@ -137,9 +142,9 @@ def test_a_cluster_gives_the_same_answers_and_the_same_verdict(
 ) -> None:
     assert recorded.found == [f"orders-0@{ORDERS - 1} has no output"]
     code = main(["replay", str(recorded.path), "--all", *ASKED])
-    told = capsys.readouterr().out
+    told = compared(capsys.readouterr().out)
     assert code == 4, told
-    summary, verdict, *_ = told.splitlines()
+    summary, verdict, *_ = told
     assert summary.endswith("requests played, all answered as recorded")
     assert verdict == f"lost: {recorded.found[0]}"
 
@@ -156,7 +161,7 @@ def test_the_answer_that_differs_is_told_with_its_node(
     path = tmp_path / "changed.jsonl"
     path.write_text("\n".join([*lines_of(recording), ""]))
     assert main(["replay", str(path)]) == 3
-    first, summary = capsys.readouterr().out.splitlines()
+    first, summary = compared(capsys.readouterr().out)
     where = f"Produce v{message.version} to node {recorded.leaders[1]}"
     assert f"{where}: recorded at responses[0].partition_responses[0].base_offset 17, now 4" in first
     assert summary.endswith("requests played, 1 answered otherwise")
