@@ -102,7 +102,7 @@ def test_brokers_that_refuse() -> None:
 
 
 def test_a_mistake_in_python_is_told() -> None:
-    """What a step of the user's own raises stands at the end of a trace, in the middle of Spark's words."""
+    """An error of a user's step stands at the end of a trace, in the middle of Spark's words."""
     trace = 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n    1 / 0\n    ~~^~~\n'
     text = f"[STREAM_FAILED] Query terminated: {trace}ZeroDivisionError: division by zero\n\tat x.Y\nCaused by: Z: z"
     assert str(of_spark(RuntimeError(text))).splitlines()[-1] == "  because: ZeroDivisionError: division by zero"

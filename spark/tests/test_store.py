@@ -287,7 +287,7 @@ def test_the_group_can_be_set_back(
 def test_a_partition_that_the_group_has_forgotten(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, consumer_groups: Any
 ) -> None:
-    """It begins where the table ends, as after a group that is forgotten whole, and not at its start."""
+    """A forgotten partition begins where the table ends, as after a group that is forgotten whole."""
     settings = make_settings(offsets="kafka", group="half-forgotten", starting_offsets="latest")
     make_topic(settings.bronze_topic, 2)
     put(settings.bronze_topic, [{"value": event(n), "partition": n % 2} for n in range(4)])

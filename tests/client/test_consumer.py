@@ -388,7 +388,7 @@ def test_an_idle_partition_keeps_no_busy_one_waiting(broker: KafkaBroker) -> Non
 
 
 def test_records_come_from_the_replica_in_the_consumers_rack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What only the leader has is read there: a follower that is behind is no reason to begin elsewhere."""
+    """Records of the leader alone are read there: a follower that is behind is no reason to begin elsewhere."""
     refused: list[int] = []
     asked: list[int] = []
 

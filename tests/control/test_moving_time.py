@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -71,8 +71,12 @@ class Running:
         self.server = self.turns = self.jobs = server
 
 
+def moving(server: Server, clock: MovableClock) -> MovingTime:
+    return MovingTime(cast(Any, Running(server)), clock)
+
+
 def moved(server: Server, ms: int) -> MovingTime:
-    time = MovingTime(Running(server), server.clock)  # type: ignore[arg-type]
+    time = moving(server, server.clock)
     asyncio.run(time.advance(ms))
     return time
 
@@ -138,7 +142,7 @@ def test_what_is_due_without_end_ends_the_move(clock: MovableClock, monkeypatch:
 @pytest.mark.parametrize("step", [MovingTime.resume, MovingTime.reset])
 def test_in_the_middle_of_a_move_the_clock_does_not_run(clock: MovableClock, step: Callable[[Any], None]) -> None:
     server = server_of(clock, 10, 20)
-    time = MovingTime(Running(server), clock)  # type: ignore[arg-type]
+    time = moving(server, clock)
     time.frozen = True
     server.at_due = lambda: step(time)
     asyncio.run(time.advance(100))
@@ -149,7 +153,7 @@ def test_in_the_middle_of_a_move_the_clock_does_not_run(clock: MovableClock, ste
 
 def test_after_a_reset_in_the_middle_of_a_move_timestamps_are_the_systems(clock: MovableClock) -> None:
     server = server_of(clock, 10, 20 * DAY_MS)
-    time = MovingTime(Running(server), clock)  # type: ignore[arg-type]
+    time = moving(server, clock)
     wall = clock.wall
     server.at_due = lambda: time.reset() if len(server.done) == 1 else None
     asyncio.run(time.advance(30 * DAY_MS))

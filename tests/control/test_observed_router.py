@@ -309,7 +309,7 @@ def test_an_applied_error_of_one_partition_leaves_the_others(watched: Watched) -
 
 
 def test_an_applied_error_leaves_the_answer_to_what_does_not_decode(watched: Watched) -> None:
-    """Such as a version of ApiVersions that no broker knows yet."""
+    """A version of ApiVersions that no broker knows yet, say."""
     rule = watched.fault(Action(error=ErrorCode.UNKNOWN_SERVER_ERROR, applied=True))
     frame = SPECS[ApiKey.API_VERSIONS].api_key.to_bytes(2, "big") + b"\0\x63" + bytes(4) + b"\xff\xff\0"
     pieces = watched.router.dispatch(CONNECTION, memoryview(bytearray(frame)))

@@ -138,7 +138,7 @@ def test_what_is_named_stays(broker: KafkaBroker) -> None:
 
 @pytest.mark.parametrize("effect", [{"hang": True}, {"delay_ms": 600_000}], ids=str)
 def test_what_stays_is_there_before_requests_that_a_fault_held(broker: KafkaBroker, effect: dict[str, Any]) -> None:
-    """Such a question makes a missing topic, with other settings."""
+    """A held question would make a missing topic, with other settings."""
     broker.create_topic("t", 3)
     fault = broker.faults.add(api="Metadata", **effect)
     with RawClient(broker.bootstrap_servers, 30) as client:

@@ -85,7 +85,9 @@ def test_no_client_adds_an_internal_topic(nodes: Neighbourhood, internal: str) -
     answer = nodes.call(1, AddPartitionsToTxnRequest([], "x", 0, 0, topics), 3)
     found = [topic.results_by_partition[0].partition_error_code for topic in answer.results_by_topic_v3_and_below]
     assert found == [ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.TOPIC_AUTHORIZATION_FAILED]
-    assert not nodes[1].transactions.transaction("x").partitions  # type: ignore[union-attr]
+    transaction = nodes[1].transactions.transaction("x")
+    assert transaction is not None
+    assert not transaction.partitions
 
 
 def test_producing_joins_at_the_other_node(nodes: Neighbourhood) -> None:

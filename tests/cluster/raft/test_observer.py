@@ -107,7 +107,7 @@ def test_another_history_is_cut_off(quorum: ObservedQuorum) -> None:
 
 
 def test_what_is_left_of_another_history_is_not_applied_before_it_is_compared(quorum: ObservedQuorum) -> None:
-    """One cut may leave records of an epoch that the leader does not have: the next answer cuts them off, too."""
+    """Records of an epoch that the leader lacks may outlive the first cut: the next answer cuts them off, too."""
     leader = quorum.leader
     leader.append(feature(3))
     leader.lead(3)

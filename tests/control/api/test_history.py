@@ -94,7 +94,7 @@ def test_a_wrong_question_is_refused(recorded: KafkaBroker, body: dict[str, obje
 
 @pytest.mark.parametrize("missing", ["in", "out"])
 def test_an_application_is_not_judged_by_a_part_of_its_records(missing: str) -> None:
-    """What is in a partition without a leader may be lost, or doubled."""
+    """Records of a partition without a leader may be lost, or doubled."""
     with KafkaBroker(in_process=True, history=True) as broker:
         for topic in ("in", "out"):
             broker.create_topic(topic, partitions=2)

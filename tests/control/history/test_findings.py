@@ -89,7 +89,7 @@ def test_a_topic_that_is_made_anew_meanwhile_is_not_checked() -> None:
 
 
 def test_a_topic_that_is_gone_without_a_deletion_is_not_checked() -> None:
-    """Its records may be lost with it."""
+    """Records may be lost with their topic."""
     gone = {"kind": "topics", "topics": {}}
     story = Story()
     story.produced()
