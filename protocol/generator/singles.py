@@ -216,8 +216,11 @@ class _Writer(_Single):
     def flush(self) -> None:
         if self.pending:
             fmt = "".join(part for part, _ in self.pending)
-            values = ", ".join(value for _, value in self.pending)
-            self.parts.append(f"{self.module.format(PACK, fmt)}({values})")
+            values = [value for _, value in self.pending]
+            if all(value.lstrip("-").isdecimal() for value in values):
+                self.parts.append(repr(struct.pack(f">{fmt}", *map(int, values))))
+            else:
+                self.parts.append(f"{self.module.format(PACK, fmt)}({', '.join(values)})")
             self.pending = []
 
     def end_piece(self) -> None:
@@ -251,19 +254,20 @@ class _Writer(_Single):
             self.sized(item, length)
 
     def sized(self, item: Item, length: str) -> None:
-        name = item.field.python
+        name = content = item.field.python
         if item.field.type == "string":
-            self.code.line(f"{name}_bytes = {name}.encode()")
-            self.pending.append((length, f"len({name}_bytes)" + (" + 1" if item.compact else "")))
-            self.flush()
-            self.parts.append(f"{name}_bytes")
-            return
+            content = f"{name}_bytes"
+            self.code.line(f"{content} = {name}.encode()")
         if item.compact:
             self.flush()
-            self.code.line(f"count = len({name}) + 1")
-            self.parts.append(f"(UVARINT[count] if count < 128 else {self.module.use('uvarint')}(count))")
-            self.module.use("UVARINT")
+            self.code.line(f"{name}_count = len({content}) + 1")
+            short, long_form = self.module.use("UVARINT"), self.module.use("uvarint")
+            self.parts.append(f"({short}[{name}_count] if {name}_count < 128 else {long_form}({name}_count))")
         else:
-            self.pending.append((length, f"len({name})"))
-        self.end_piece()
-        self.pieces.append(name)
+            self.pending.append((length, f"len({content})"))
+        if item.field.type == "string":
+            self.flush()
+            self.parts.append(content)
+        else:
+            self.end_piece()
+            self.pieces.append(content)

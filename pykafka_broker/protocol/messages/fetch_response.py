@@ -13,13 +13,12 @@ from pykafka_broker.protocol.runtime import (
 )
 
 _PACK_16s = Struct(">16s").pack
-_PACK_BBB = Struct(">BBB").pack
 _PACK_BihqqqBi = Struct(">BihqqqBi").pack
 _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_ihi = Struct(">ihi").pack
+_PACK_ihiB = Struct(">ihiB").pack
 _PACK_ihiB16sBihqqqBi = Struct(">ihiB16sBihqqqBi").pack
-_PACK_ihiBB = Struct(">ihiBB").pack
 _PACK_ihii = Struct(">ihii").pack
 _PACK_ihiih = Struct(">ihiih").pack
 _PACK_ihqi = Struct(">ihqi").pack
@@ -1297,18 +1296,19 @@ def _write_v11_single(session_id: int, topic: str, topic_id: bytes, partition_in
 
 def _write_v12_single(session_id: int, topic: str, topic_id: bytes, partition_index: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, aborted_transactions: bool, records: Any) -> Pieces:
     topic_bytes = topic.encode()
-    count = len(records) + 1
-    return [b"", _PACK_ihiBB(0, 0, session_id, 2, len(topic_bytes) + 1) + topic_bytes + _PACK_BihqqqBi(2, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 1 if aborted_transactions else 0, -1) + (UVARINT[count] if count < 128 else uvarint(count)), records, _PACK_BBB(0, 0, 0)]
+    topic_count = len(topic_bytes) + 1
+    records_count = len(records) + 1
+    return [b"", _PACK_ihiB(0, 0, session_id, 2) + (UVARINT[topic_count] if topic_count < 128 else uvarint(topic_count)) + topic_bytes + _PACK_BihqqqBi(2, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 1 if aborted_transactions else 0, -1) + (UVARINT[records_count] if records_count < 128 else uvarint(records_count)), records, b'\x00\x00\x00']
 
 
 def _write_v13_single(session_id: int, topic: str, topic_id: bytes, partition_index: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, aborted_transactions: bool, records: Any) -> Pieces:
-    count = len(records) + 1
-    return [b"", _PACK_ihiB16sBihqqqBi(0, 0, session_id, 2, topic_id, 2, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 1 if aborted_transactions else 0, -1) + (UVARINT[count] if count < 128 else uvarint(count)), records, _PACK_BBB(0, 0, 0)]
+    records_count = len(records) + 1
+    return [b"", _PACK_ihiB16sBihqqqBi(0, 0, session_id, 2, topic_id, 2, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 1 if aborted_transactions else 0, -1) + (UVARINT[records_count] if records_count < 128 else uvarint(records_count)), records, b'\x00\x00\x00']
 
 
 def _write_v16_single(session_id: int, topic: str, topic_id: bytes, partition_index: int, high_watermark: int, last_stable_offset: int, log_start_offset: int, aborted_transactions: bool, records: Any) -> Pieces:
-    count = len(records) + 1
-    return [b"", _PACK_ihiB16sBihqqqBi(0, 0, session_id, 2, topic_id, 2, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 1 if aborted_transactions else 0, -1) + (UVARINT[count] if count < 128 else uvarint(count)), records, _PACK_BBB(0, 0, 0)]
+    records_count = len(records) + 1
+    return [b"", _PACK_ihiB16sBihqqqBi(0, 0, session_id, 2, topic_id, 2, partition_index, 0, high_watermark, last_stable_offset, log_start_offset, 1 if aborted_transactions else 0, -1) + (UVARINT[records_count] if records_count < 128 else uvarint(records_count)), records, b'\x00\x00\x00']
 
 
 # arguments: session_id, topic, topic_id, partition_index, high_watermark, last_stable_offset, log_start_offset, aborted_transactions, records

@@ -16,7 +16,6 @@ _PACK_BihBBB = Struct(">BihBBB").pack
 _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
 _PACK_iB16sBihBBB = Struct(">iB16sBihBBB").pack
-_PACK_iBB = Struct(">iBB").pack
 _PACK_ih = Struct(">ih").pack
 _PACK_ihx = Struct(">ihx").pack
 _PACK_ii = Struct(">ii").pack
@@ -220,7 +219,8 @@ def _write_v5_single(name: str, topic_id: bytes, partition_index: int, error_cod
 
 def _write_v8_single(name: str, topic_id: bytes, partition_index: int, error_code: int) -> Pieces:
     name_bytes = name.encode()
-    return [b"", _PACK_iBB(0, 2, len(name_bytes) + 1) + name_bytes + _PACK_BihBBB(2, partition_index, error_code, 0, 0, 0)]
+    name_count = len(name_bytes) + 1
+    return [b"", b'\x00\x00\x00\x00\x02' + (UVARINT[name_count] if name_count < 128 else uvarint(name_count)) + name_bytes + _PACK_BihBBB(2, partition_index, error_code, 0, 0, 0)]
 
 
 def _write_v10_single(name: str, topic_id: bytes, partition_index: int, error_code: int) -> Pieces:

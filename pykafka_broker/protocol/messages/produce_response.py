@@ -14,7 +14,6 @@ from pykafka_broker.protocol.runtime import (
 
 _PACK_16s = Struct(">16s").pack
 _PACK_B16sBihqqqBBBBiB = Struct(">B16sBihqqqBBBBiB").pack
-_PACK_BB = Struct(">BB").pack
 _PACK_BihqqqBBBBiB = Struct(">BihqqqBBBBiB").pack
 _PACK_h = Struct(">h").pack
 _PACK_i = Struct(">i").pack
@@ -1022,12 +1021,14 @@ def _write_v8_single(name: str, topic_id: bytes, index: int, base_offset: int, l
 
 def _write_v9_single(name: str, topic_id: bytes, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Pieces:
     name_bytes = name.encode()
-    return [b"", _PACK_BB(2, len(name_bytes) + 1) + name_bytes + _PACK_BihqqqBBBBiB(2, index, 0, base_offset, log_append_time_ms, log_start_offset, 1, 0, 0, 0, 0, 0)]
+    name_count = len(name_bytes) + 1
+    return [b"", b'\x02' + (UVARINT[name_count] if name_count < 128 else uvarint(name_count)) + name_bytes + _PACK_BihqqqBBBBiB(2, index, 0, base_offset, log_append_time_ms, log_start_offset, 1, 0, 0, 0, 0, 0)]
 
 
 def _write_v10_single(name: str, topic_id: bytes, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Pieces:
     name_bytes = name.encode()
-    return [b"", _PACK_BB(2, len(name_bytes) + 1) + name_bytes + _PACK_BihqqqBBBBiB(2, index, 0, base_offset, log_append_time_ms, log_start_offset, 1, 0, 0, 0, 0, 0)]
+    name_count = len(name_bytes) + 1
+    return [b"", b'\x02' + (UVARINT[name_count] if name_count < 128 else uvarint(name_count)) + name_bytes + _PACK_BihqqqBBBBiB(2, index, 0, base_offset, log_append_time_ms, log_start_offset, 1, 0, 0, 0, 0, 0)]
 
 
 def _write_v13_single(name: str, topic_id: bytes, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> Pieces:

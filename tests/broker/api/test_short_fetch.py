@@ -26,6 +26,7 @@ VERSIONS = range(4, 19)
 NO_SESSION = (0, -1)
 WAIT_MS = 500
 UNKNOWN_ID = b"\7" * 16
+LONG_NAME = "long" * 62  # the longest that Kafka lets a topic have is 249
 
 
 class World(Twins):
@@ -36,6 +37,7 @@ class World(Twins):
         made: dict[str, dict[str, Any]] = {
             "plain": {"partitions": 2},
             "idle": {},
+            LONG_NAME: {},
             "aborted": {},
             "rolled": {"segment_bytes": "1048576", "segment_index_bytes": "16", "index_interval_bytes": "0"},
             "elsewhere": {"leader": ANOTHER_NODE, "replicas": (1, 2), "isr": (1, 2)},
@@ -161,6 +163,16 @@ def test_a_session_of_one_partition_goes_the_short_way_after_its_first_request(w
     world.fetch(("plain", 0, 0), version=version, session=(session, 9))  # a second partition
     world.fetch(version=version, session=(session, 10))
     assert world.took() == (before[0] + 8, before[1] + 4)
+
+
+@pytest.mark.parametrize("version", range(7, 19))
+def test_a_session_is_told_of_news_of_a_topic_with_a_long_name(world: World, version: int) -> None:
+    """The request that begins the session goes the general way; those after it need not name the topic."""
+    session = world.begin((LONG_NAME, 0, 0), version=version)
+    assert world.fetch(version=version, session=(session, 1)) is None
+    (answer,) = world.append(LONG_NAME)
+    (topic,) = FetchResponse.decode(answer[8 + (version >= 12) :], version).responses
+    assert (topic.topic, topic.partitions[0].error_code) == (LONG_NAME if version < 13 else "", 0)
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -8,9 +8,20 @@ import pytest
 
 from protocol.generator.hot import SINGLES
 from protocol.generator.singles import single_functions
-from pykafka_broker.protocol.messages import fetch_request, fetch_response, produce_request, produce_response
+from pykafka_broker.protocol.messages import (
+    fetch_request,
+    fetch_response,
+    offset_commit_response,
+    produce_request,
+    produce_response,
+)
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.protocol.messages.offset_commit_response import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.produce_response import (
     PartitionProduceResponse,
@@ -103,6 +114,21 @@ def test_an_answer_to_a_produce_is_written_like_any_other(version: int) -> None:
         whole.responses[0].name = ""
     pieces = produce_response.SINGLE_WRITERS[version]("tópic", TOPIC_ID, 7, 1 << 40, 5, 6)
     assert b"".join(pieces) == whole.encode(version)
+
+
+@pytest.mark.parametrize("length", [126, 127, 249])
+def test_the_length_of_a_long_name_takes_two_bytes(length: int) -> None:
+    name = "t" * length
+    partition = PartitionData(7, 0, 9, 8, 6, aborted_transactions=None, records=b"r")
+    fetched = FetchResponse(responses=[FetchableTopicResponse(name, partitions=[partition])])
+    pieces = fetch_response.SINGLE_WRITERS[12](0, name, TOPIC_ID, 7, 9, 8, 6, False, b"r")
+    assert b"".join(pieces) == fetched.encode(12)
+    produced = ProduceResponse([TopicProduceResponse(name, partition_responses=[PartitionProduceResponse(7, 0, 5)])])
+    pieces = produce_response.SINGLE_WRITERS[9](name, TOPIC_ID, 7, 5, -1, -1)
+    assert b"".join(pieces) == produced.encode(9)
+    committed = OffsetCommitResponse(topics=[OffsetCommitResponseTopic(name, partitions=[])])
+    committed.topics[0].partitions = [OffsetCommitResponsePartition(7, 16)]
+    assert b"".join(offset_commit_response.SINGLE_WRITERS[8](name, TOPIC_ID, 7, 16)) == committed.encode(8)
 
 
 @pytest.mark.parametrize("version", fetch_response.SINGLE_WRITERS)
