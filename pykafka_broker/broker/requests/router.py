@@ -300,9 +300,10 @@ def whole_request_failure(
     response = response_type.failed(request, code, message, version)
     if says(response, version, code):
         return response
-    if request is not None:  # versions that have no field for the whole may have one for each item
+    for text in (message, None) if request is not None else ():
+        # A version without a field for the whole may have one for each item, and perhaps none for the message.
         response = response_type()
-        response.add_failed(request, code, message)
+        response.add_failed(request, code, text)
         if says(response, version, code):
             return response
     raise FrameError(f"{code.name} has no place in a {response_type.__name__} v{version}")

@@ -205,6 +205,15 @@ def test_the_message_goes_where_there_is_room_for_one() -> None:
     assert (response.topics[0].error_code, response.topics[0].error_message) == (44, "not today")
 
 
+def test_a_version_without_room_for_the_message_has_the_error_alone() -> None:
+    response_type = SPECS[ApiKey.DESCRIBE_GROUPS].response_class()
+    request = DescribeGroupsRequest(["g"])
+    texts = {5: None, 6: "not today"}
+    for version, text in texts.items():
+        response: Any = whole_request_failure(response_type, DENIED, "not today", request, version)
+        assert (response.groups[0].error_code, response.groups[0].error_message) == (DENIED, text)
+
+
 def test_where_nothing_was_asked_about_there_is_no_room() -> None:
     with pytest.raises(FrameError, match="UNKNOWN_SERVER_ERROR has no place in a ListOffsetsResponse v5"):
         failure(ListOffsetsRequest(), 5)
