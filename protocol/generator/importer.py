@@ -6,8 +6,8 @@ message without versions in the new release (`none`) stays as it was. A message 
 withdrawn, and goes. Versions that a release marks as unstable were never promised: they lower nothing.
 
 A release may be imported ahead: before the broker does what its new versions ask for. `ahead.json` beside the schemas
-then has the newest version of each API before the import, -1 for a new API. Clients, tools and the broker go on with
-these versions; a broker that emulates the release reads and writes the newer ones.
+then has the newest stable version of each API before the import, -1 for a new API. Clients, tools and the broker go on
+with these versions; a broker that emulates the release reads and writes the newer ones.
 """
 
 from __future__ import annotations
@@ -65,13 +65,21 @@ def import_release(jars: Iterable[Path], schemas: Path, fresh: bool = False, ahe
 
 
 def newest_spoken(merged: Iterable[Json], old: Iterable[Json], already: dict[str, int]) -> dict[str, int]:
-    """Return the newest old version of each API with newer ones after the merge, by name; -1 for a new API."""
-    before = {message["name"]: Versions.parse(message["validVersions"]).high for message in old}
-    newest = {m["name"]: Versions.parse(m["validVersions"]).high for m in merged if m["type"] == "request"}
-    spoken = {
-        name.removesuffix("Request"): before.get(name, -1) for name in newest if before.get(name, -1) < newest[name]
+    """Return the newest stable version of each API before the merge, by name, where the merge brings newer stable
+    ones; -1 for a new API.
+    """
+    before, after = _newest_stable(old), _newest_stable(merged)
+    return {name: before.get(name, -1) for name in after if before.get(name, -1) < after[name]} | already
+
+
+def _newest_stable(messages: Iterable[Json]) -> dict[str, int]:
+    """Return the newest version of each API that the release does not mark as unstable, by name."""
+    return {
+        each["name"].removesuffix("Request"): Versions.parse(each["validVersions"]).high
+        - bool(each.get("latestVersionUnstable"))
+        for each in messages
+        if each["type"] == "request"
     }
-    return spoken | already
 
 
 def load_ahead(schemas: Path) -> dict[str, int]:

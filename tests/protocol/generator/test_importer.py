@@ -140,3 +140,19 @@ def test_a_release_that_is_imported_ahead_is_not_spoken_until_it_is_imported_for
     assert load_ahead(schemas) == {"Fresh": -1, "MadeUp": 2}
     import_release([newer], schemas)
     assert load_ahead(schemas) == {}
+
+
+def test_a_version_that_was_unstable_before_a_release_is_imported_ahead_is_not_spoken(tmp_path: Path) -> None:
+    unstable = NEW.replace('"validVersions"', '"latestVersionUnstable": true, "validVersions"')
+    steady = unstable.replace("MadeUp", "Steady").replace("999", "998")
+    older = jar(tmp_path, "kafka-clients-4.8.0.jar", unstable, steady)
+    newer = jar(
+        tmp_path,
+        "kafka-clients-4.9.0.jar",
+        NEW.replace('"1-2"', '"1-3"'),  # a version more
+        steady.replace("true", "false"),  # the same versions, and the last one is stable now
+        unstable.replace("MadeUp", "Fresh").replace('"1-2"', '"0"'),  # a preview, not spoken anyway
+    )
+    import_release([older], tmp_path, fresh=True)
+    import_release([newer], tmp_path, ahead=True)
+    assert load_ahead(tmp_path) == {"MadeUp": 1, "Steady": 1}
