@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -202,10 +204,13 @@ func (s *Server) Close() error {
 
 func start(ctx context.Context, command []string, options Options) (*Server, error) {
 	program, err := exec.LookPath(command[0])
-	if err != nil {
+	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s is not there: %w", command[0], errNotThere)
 	}
-	process := exec.Command(program, append(command[1:], options.flags()...)...)
+	if err != nil {
+		return nil, err
+	}
+	process := exec.Command(program, slices.Concat(command[1:], options.flags())...)
 	process.Env = environment()
 	log := &tail{}
 	process.Stderr = log
@@ -231,12 +236,15 @@ func start(ctx context.Context, command []string, options Options) (*Server, err
 		}
 	}
 	if stopKilling(); told["listening"] == "" {
+		input.Close() // what a wrapper has started ends with its input, and Wait waits for that
 		ended := process.Wait()
 		if strings.Contains(log.String(), "No module named pykafka_broker") {
 			return nil, fmt.Errorf("%s has no pykafka_broker: %w", program, errNotThere)
 		}
 		if ctx.Err() != nil {
 			ended = ctx.Err()
+		} else if ended == nil {
+			ended = errors.New(process.ProcessState.String())
 		}
 		return nil, fmt.Errorf("the broker did not start: %w\n%s", ended, log)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -201,17 +202,59 @@ func TestARefusalFailsTheTestThatShowsTheLog(t *testing.T) {
 }
 
 func TestAStartThatFailsTellsWhy(t *testing.T) {
+	noProgram := filepath.Join(t.TempDir(), "program")
+	if err := os.WriteFile(noProgram, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, each := range []struct {
 		options kafkabroker.Options
 		why     string
 	}{
 		{kafkabroker.Options{Config: map[string]string{"num.partitions": "many"}}, "num.partitions"},
 		{kafkabroker.Options{Command: []string{"no-such-program"}}, "no-such-program is not there: have pykafka-broker"},
+		{kafkabroker.Options{Command: []string{"/no/such/program"}}, "/no/such/program is not there: have pykafka-broker"},
+		{kafkabroker.Options{Command: []string{noProgram}}, "permission denied"},
 		{kafkabroker.Options{Topics: map[string]int{"no/topic": 1}}, "no/topic"},
 	} {
 		if _, err := kafkabroker.Launch(t.Context(), each.options); err == nil || !strings.Contains(err.Error(), each.why) {
 			t.Errorf("%v does not tell of %s", err, each.why)
 		}
+	}
+}
+
+func TestAProgramThatIsNoBrokerIsToldByItsEnd(t *testing.T) {
+	for program, why := range map[string]string{"true": "did not start: exit status 0", "exit 7": "did not start: exit status 7"} {
+		_, err := kafkabroker.Launch(t.Context(), kafkabroker.Options{Command: []string{"sh", "-c", program}})
+		if err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%v does not tell of %s", err, why)
+		}
+	}
+}
+
+func TestAStartThatTakesTooLongEndsWithTheProcessesOfAWrapper(t *testing.T) {
+	ended, cancel := context.WithCancel(t.Context())
+	started := filepath.Join(t.TempDir(), "started")
+	go func() {
+		for {
+			if _, err := os.Stat(started); err == nil {
+				cancel()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	wrapper := "(touch " + started + "; exec cat) >&2; true" // this shell is killed, and the one that it starts lives on
+	_, err := kafkabroker.Launch(ended, kafkabroker.Options{Command: []string{"sh", "-c", wrapper}})
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("found %v", err)
+	}
+}
+
+func TestACommandOfTheOptionsIsNotWrittenTo(t *testing.T) {
+	command := append(make([]string, 0, 100), "false")
+	kafkabroker.Launch(t.Context(), kafkabroker.Options{Command: command})
+	if rest := command[1:2][0]; rest != "" {
+		t.Errorf("found %s behind the command", rest)
 	}
 }
 
