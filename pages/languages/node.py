@@ -93,10 +93,12 @@ def _options(operation: ApiOperation) -> str:
     if not operation.optional:
         return ""
     lines = []
+    names = {each.name for each in operation.optional}
     for each in operation.optional:
         if each.default is not None:
             lines.append(f"  /** By default {_literal(each.default)}. */\n")
-        lines.append(f"  {each.name}?: {_type(each.kind)}\n")
+        binary = "Uint8Array | " if f"{each.name}_base64" in names else ""  # the client sends bytes in base64
+        lines.append(f"  {each.name}?: {binary}{_type(each.kind)}\n")
     return f"export interface {_options_name(operation)} {{\n{''.join(lines)}}}\n"
 
 

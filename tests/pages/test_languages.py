@@ -87,6 +87,14 @@ def test_an_operation_in_javascript() -> None:
     assert "export interface Pear {\n  weight: number | null\n  worms?: string[]\n}\n" in types
 
 
+def test_bytes_may_be_given_in_javascript_where_they_are_sent_in_base64() -> None:
+    content: list[dict[str, Any]] = [
+        {"name": name, "in": "query", "required": False, "schema": {}} for name in ("key", "key_base64")
+    ]
+    types = node.files(described(parameters=content))["node/operations.d.ts"]
+    assert "export interface PickPearOptions {\n  key?: Uint8Array | unknown\n  key_base64?: unknown\n}\n" in types
+
+
 def test_an_operation_in_c_sharp() -> None:
     operations, answers = dotnet.files(PICKED).values()
     assert (

@@ -45,7 +45,7 @@ class ControlClient extends Operations {
   async _call(method, path, { query = {}, body, text } = {}) {
     const url = new URL(this.controlUrl + path)
     for (const [name, value] of Object.entries(query)) {
-      if (Buffer.isBuffer(value)) url.searchParams.set(`${name}_base64`, value.toString('base64'))
+      if (value instanceof Uint8Array) url.searchParams.set(`${name}_base64`, Buffer.from(value).toString('base64'))
       else if (value !== undefined && value !== null) url.searchParams.set(name, String(value))
     }
     const headers = this._token === undefined ? {} : { authorization: `Bearer ${this._token}` }

@@ -478,7 +478,7 @@ export interface RecordsPageOptions {
   isolation_level?: 'read_uncommitted' | 'read_committed'
   /** By default 1000. */
   limit?: number
-  key?: string | null
+  key?: Uint8Array | string | null
   key_base64?: string | null
 }
 

@@ -13,5 +13,5 @@ export async function used(): Promise<KafkaRecord[]> {
   const value: string | Buffer | null = (await broker.waitForRecord('orders', { key: 1 })).value
   void [value, new ControlError().code]
   await broker.reset({ keep: ['clock'] })
-  return broker.records('orders', { partition: 0 })
+  return broker.records('orders', { partition: 0, key: Buffer.of(1) })
 }
