@@ -151,6 +151,10 @@ public final class KafkaBroker extends ControlClient implements AutoCloseable {
             var ready = CompletableFuture.runAsync(this::readAddresses, task -> daemon("start", task).start());
             try {
                 ready.get(START_TIMEOUT_S, TimeUnit.SECONDS);
+            } catch (InterruptedException error) {
+                process.destroyForcibly();
+                Thread.currentThread().interrupt();
+                throw new IllegalStateException("interrupted while the broker started", error);
             } catch (Exception error) {
                 process.destroyForcibly();
                 throw new IllegalStateException(

@@ -50,7 +50,7 @@ public final class KafkaBrokerExtension extends BrokerOptions<KafkaBrokerExtensi
 
     @Override
     public void afterEach(ExtensionContext context) {
-        if (context.getExecutionException().isPresent()) {
+        if (broker != null && context.getExecutionException().isPresent()) {
             context.publishReportEntry("log of the broker", "\n" + broker.log());
         }
         stop(context);

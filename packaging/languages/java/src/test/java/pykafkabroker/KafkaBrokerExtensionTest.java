@@ -1,15 +1,20 @@
 package pykafkabroker;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
+import java.lang.reflect.Proxy;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.Nested;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.extension.ExtendWith;
+import org.junit.jupiter.api.extension.ExtensionContext;
 
 /** One broker for a class and what is nested in it, reset before each test. */
 @ExtendWith(KafkaBrokerExtension.class)
@@ -34,6 +39,18 @@ class KafkaBrokerExtensionTest {
         void thereIsNothingOfOtherTestsHereEither(KafkaBroker broker) {
             thereIsNothingOfOtherTests(broker);
         }
+    }
+
+    @Test
+    void aTestWhoseBrokerDidNotStartFailsForThatAlone() {
+        Map<String, Object> answers = Map.of(
+                "getExecutionException", Optional.of(new IllegalStateException("the broker did not start")),
+                "getUniqueId", "a test");
+        var context = (ExtensionContext) Proxy.newProxyInstance(
+                ExtensionContext.class.getClassLoader(),
+                new Class<?>[] {ExtensionContext.class},
+                (proxy, method, arguments) -> answers.get(method.getName()));
+        assertDoesNotThrow(() -> new KafkaBrokerExtension().afterEach(context));
     }
 
     @Test

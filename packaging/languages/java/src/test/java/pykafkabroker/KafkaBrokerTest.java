@@ -161,4 +161,12 @@ class KafkaBrokerTest {
             assertTrue(error.getMessage().contains(why), error::getMessage);
         });
     }
+
+    @Test
+    void aStartThatIsInterruptedTellsThat() {
+        Thread.currentThread().interrupt();
+        var error = assertThrows(IllegalStateException.class, KafkaBroker::start);
+        assertTrue(Thread.interrupted());
+        assertEquals("interrupted while the broker started", error.getMessage());
+    }
 }
