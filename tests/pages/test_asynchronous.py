@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
+
 import pytest
 
-from pages.asynchronous import Source, Twins, outdated, twins
+from pages import asynchronous, languages
+from pages.asynchronous import Source, Twins, outdated, twins, write
 
 PART = b'''"""A part."""
 
@@ -92,6 +96,26 @@ class AsyncPart:
 
 def test_the_modules_are_what_their_sources_say() -> None:
     assert outdated(twins()) == [], "make generate"
+
+
+@pytest.mark.parametrize("made", [twins, languages.files])
+def test_a_generated_file_that_nothing_makes_any_more_is_named_and_removed(
+    made: Callable[[], dict[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = made()
+    for name in files:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).with_name("by_hand").write_text("Made by hand.\n")
+    monkeypatch.setattr(asynchronous, "ROOT", tmp_path)
+    write(files)
+    assert outdated(files) == []
+    for name in list(files):
+        fewer = {other: text for other, text in files.items() if other != name}
+        assert outdated(fewer) == [name]
+        write(fewer)
+        assert not (tmp_path / name).exists()
+        assert (tmp_path / name).with_name("by_hand").exists()
+        write(files)
 
 
 def test_what_asks_the_broker_is_awaited_and_the_rest_is_as_it_was() -> None:
