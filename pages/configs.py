@@ -8,6 +8,7 @@ from pykafka_broker.config import extensions
 from pykafka_broker.config.describe import documentation
 from pykafka_broker.config.effects import effect_of
 from pykafka_broker.config.registry import CLUSTER_WIDE, PER_BROKER, ConfigKey
+from pykafka_broker.releases.release import OWN_VERSION
 
 _HEADS = ("key", "what it is", "type", "default", "allowed", "effect")
 _TITLES = {
@@ -28,13 +29,13 @@ _OWN = {  # in the words of those who set them; which there are says the code
         "every record of a produced batch is looked at, not only its header",
     ),
 }
-_HEAD = """# Config keys
+_HEAD = f"""# Config keys
 
-Every key of Kafka 4.4.0, and those that older releases have. A key that came with 4.4 says so: with `--emulate` and an
-older release there is no such key. A key is *honoured*; or it has *no effect* here, and is
-accepted for the reason given; or it is *refused* when it is set to something else than its default, because to go on
-without it would promise what is not there. `pykafka-broker configs` prints the same list, and `--effect refused` only
-those.
+Every key of Kafka {OWN_VERSION}, and those that older releases have. A key that came after 4.3 names the release that
+brought it: with `--emulate` and an older release there is no such key. A key is *honoured*; or it has *no effect* here,
+and is accepted for the reason given; or it is *refused* when it has another value than its default, because the broker
+would promise what it does not do. `pykafka-broker configs` prints the same list, and `--effect refused` only the
+refused keys.
 
 Honoured keys of brokers that say "at run time" may be changed while the broker runs, for one broker or for all of them,
 as in Kafka.
