@@ -137,7 +137,7 @@ class _Reader:
         field, least = item.field, item.element_min_size
         needed = "count" if least == 1 else f"count * {least}"
         refuse = self.module.use("refuse_count")
-        if self.message.kind == "request":
+        if self.message.is_bounded:
             self.code.line("elements_left -= count")
             with self.code.block(f"if count < 0 or elements_left < 0 or {needed} > size - at:"):
                 self.code.line(f"{refuse}({field.python!r}, count, size - at, elements_left)")
@@ -198,7 +198,7 @@ class _Reader:
         self.flush()
         if not layout.tagged:
             with self.code.block("if tags:"):
-                if self.message.kind == "request":
+                if self.message.is_bounded:
                     skip = self.module.use("skip_counted_tags")
                     self.code.line(f"at, elements_left = {skip}(buffer, at - 1, elements_left)")
                 else:
@@ -208,7 +208,7 @@ class _Reader:
             inside = _inside(owner)
             end, tag = self.code.local("end", inside), self.code.local("tag_number", inside)
             self.code.line(f"tags, at = {self.module.use('read_uvarint')}(buffer, at - 1)")
-            if self.message.kind == "request":
+            if self.message.is_bounded:
                 self.code.line(f"elements_left = {self.module.use('count_tags')}(tags, elements_left)")
             with self.code.block("for _ in range(tags):"):
                 self.code.line(f"{tag}, at, {end} = {self.module.use('read_tag')}(buffer, at)")

@@ -110,6 +110,11 @@ class Message:
         return snake(self.name)
 
     @property
+    def is_bounded(self) -> bool:
+        """Return whether elements and tagged fields are counted and bounded, as any client may send the message."""
+        return self.kind == "request" or self.name == "RequestHeader"
+
+    @property
     def folder(self) -> str:
         """Return `messages` for requests and responses, `stored` for records on disk."""
         travels = self.kind in ("request", "response", "header") or self.name in TRAVELLING_DATA

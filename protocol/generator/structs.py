@@ -57,7 +57,7 @@ class StructFunctions:
 
     def root_read_function(self, name: str, layout: Layout) -> list[str]:
         """Return the source of a whole message's reader."""
-        most = f", {self.module.use(bound(self.message.name))}" if self.message.kind == "request" else ""
+        most = f", {self.module.use(bound(self.message.name))}" if self.message.is_bounded else ""
         return [
             f"def {name}(buffer: Buffer, at: int) -> tuple[{self.message.name}, int]:",
             f"    r = {self.module.use('MessageReader')}(buffer, at{most})",

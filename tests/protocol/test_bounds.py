@@ -15,6 +15,7 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseBroker
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest, OffsetFetchRequestTopic
+from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.runtime import MOST_ELEMENTS, MOST_TAGGED_FIELDS, DecodeError, Message, uvarint
 
 REFUSED = "more elements and tagged fields than one request may have"
@@ -75,6 +76,7 @@ SECTIONS = {
     "known tagged fields": (ControllerRegistrationRequest(), 0),
     "one function": (metadata(1), 9),
     "known tagged fields in one function": (FetchRequest(), 15),
+    "header": (RequestHeader(), 2),
 }
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from struct import Struct
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, Message, NO_TAGS, Write, new, refuse_length, skip_tags,
+    Buffer, MOST_ELEMENTS, Message, NO_TAGS, Write, new, refuse_length, skip_counted_tags,
 )
 
 _PACK_hhi = Struct(">hhi").pack
@@ -78,6 +78,7 @@ def _write_v2(m: RequestHeader, w: Write) -> None:  # version 2, flexible
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[RequestHeader, int]:  # version 2, flexible
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(RequestHeader)
     m.request_api_key, m.request_api_version, m.correlation_id, count = _UNPACK_hhih(buffer, at)
@@ -93,7 +94,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[RequestHeader, int]:  # version 2
     tags = buffer[at]
     at += 1
     if tags:
-        at = skip_tags(buffer, at - 1)
+        at, elements_left = skip_counted_tags(buffer, at - 1, elements_left)
     return m, at
 
 
