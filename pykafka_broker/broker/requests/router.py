@@ -48,7 +48,7 @@ from pykafka_broker.protocol.runtime import (
     Message,
     Pieces,
     leaves,
-    read_uvarint,
+    skip_counted_tags,
 )
 
 if TYPE_CHECKING:
@@ -202,23 +202,10 @@ def read_header_tail(frame: memoryview | bytes, api: Endpoint, version: int) -> 
         client_id = None if length < 0 else str(frame[10:position], "utf-8", "replace")
         if version >= api.flexible_from:
             has_none = position < len(frame) and frame[position] == 0
-            position = position + 1 if has_none else _skip_tagged_fields(frame, position)
+            position = position + 1 if has_none else skip_counted_tags(frame, position, MOST_TAGGED_FIELDS)[0]
     except (StructError, DecodeError) as error:
         raise FrameError(f"the header of a {api.api_key.name} request does not decode: {error}") from None
     return client_id, position
-
-
-def _skip_tagged_fields(frame: memoryview | bytes, start: int) -> int:
-    count, position = read_uvarint(frame, start)
-    if count > MOST_TAGGED_FIELDS:
-        raise FrameError(f"{count} tagged fields in the header of a request; {MOST_TAGGED_FIELDS} are the most")
-    for _ in range(count):
-        _tag, position = read_uvarint(frame, position)
-        size, position = read_uvarint(frame, position)
-        position += size
-        if position > len(frame):
-            raise FrameError(f"a tagged field of {size} bytes in a request of {len(frame)}")
-    return position
 
 
 def _admitted(connection: ConnectionContext, api_key: int) -> bool:
