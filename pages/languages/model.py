@@ -19,7 +19,9 @@ RENAMED = {"records": "records_page"}  # `records` is written by hand: it reads 
 PAGE = "Records"  # an answer of which a test wants the records alone
 BY_HAND = frozenset({"Header", "NewRecord", "ExpectedRecord", "Record"})  # what a record is, a language says itself
 
-_LONG = re.compile(r"(^|_)(offsets?|end|committed|lag|bytes|seed|since|timestamp)$|_id$|_ms$|^(time|to_time)$")
+_LONG = re.compile(
+    r"(^|_)(offsets?|watermark|end|committed|lag|bytes|seed|since|timestamp)$|_id$|_ms$|^(time|to_time)$"
+)
 
 
 @dataclass(frozen=True)

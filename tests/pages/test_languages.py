@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from pages import languages
 from pages.asynchronous import outdated
 from pages.languages import dotnet, go, java, node
-from pages.languages.model import Api, Kind, api, api_of, camel, kind_of, pascal
+from pages.languages.model import Api, Kind, api, api_of, camel, is_long, kind_of, pascal
 from pykafka_broker.control.operations import operations
 
 
@@ -168,6 +169,16 @@ def test_an_operation_in_java() -> None:
 )
 def test_the_kind_of_a_schema(schema: dict[str, Any], kind: Kind) -> None:
     assert kind_of(schema) == kind
+
+
+def test_what_counts_records_may_need_64_bits() -> None:
+    short = {
+        f"{each.name}.{field.name}"
+        for each in api().objects
+        for field in each.fields
+        if field.kind.name == "integer" and not is_long(field.name)
+    }
+    assert [name for name in short if re.search("offset|watermark|_bytes|_ms$|lag$", name)] == []
 
 
 def test_names() -> None:

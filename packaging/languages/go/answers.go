@@ -259,7 +259,7 @@ type PartitionState struct {
 	Replicas       []int  `json:"replicas"`
 	Isr            []int  `json:"isr"`
 	LogStartOffset *int64 `json:"log_start_offset"`
-	HighWatermark  *int   `json:"high_watermark"`
+	HighWatermark  *int64 `json:"high_watermark"`
 }
 
 // Producer: An idempotent producer. `sequences` has the sequence of the first record of each

@@ -599,7 +599,7 @@ namespace PykafkaBroker.Answers
         public long? LogStartOffset { get; set; }
 
         [JsonPropertyName("high_watermark")]
-        public int? HighWatermark { get; set; }
+        public long? HighWatermark { get; set; }
     }
 
     /// <summary>

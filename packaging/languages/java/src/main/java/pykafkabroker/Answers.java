@@ -285,7 +285,7 @@ public final class Answers {
             List<Integer> replicas,
             List<Integer> isr,
             Long logStartOffset,
-            Integer highWatermark) {}
+            Long highWatermark) {}
 
     /**
      * An idempotent producer. {@code sequences} has the sequence of the first record of each partition, by
