@@ -125,6 +125,10 @@ def shortens(api_key: ApiKey) -> Callable[[ShortWay], ShortWay]:
     return register
 
 
+class Unwritable(FrameError):
+    """An answer that can't be written: a defect, or a text that quotes more than a string may hold."""
+
+
 class Endpoint:
     """An API as this broker serves it: versions, codec and handler."""
 
@@ -154,14 +158,18 @@ class Endpoint:
         self.any_version = api_key is ApiKey.API_VERSIONS  # a version that we don't know is answered all the same
 
     def encode(self, context: RequestContext, reply: Any) -> Pieces:
-        """Return the answer: length prefix and header as one piece, then the pieces of the body."""
+        """Return the answer: length prefix and header as one piece, then the pieces of the body.
+
+        Raises:
+            Unwritable: the version has no room for a value of the answer.
+        """
         version = context.api_version if self.min_version <= context.api_version <= self.max_version else 0
         pieces: Pieces = [b""]
         try:
             reply.write(version, pieces.append)
         except EncodeError:
             logger.exception("a defect: the answer to %s can't be written: %r", self.api_key.name, context)
-            raise FrameError(f"no answer to {self.api_key.name}") from None
+            raise Unwritable(f"no answer to {self.api_key.name}") from None
         return self.with_header(pieces, version, context.correlation_id)
 
     def with_header(self, pieces: Pieces, version: int, correlation_id: int) -> Pieces:
@@ -284,15 +292,15 @@ def whole_request_failure(
     Raises:
         FrameError: this version of the response has no room for the error.
     """
-    response = response_type.failed(request, code, message, version)
-    if says(response, version, code):
-        return response
-    for text in (message, None) if request is not None else ():
-        # A version without a field for the whole may have one for each item, and perhaps none for the message.
-        response = response_type()
-        response.add_failed(request, code, text)
+    for text in dict.fromkeys((message, None)):  # without a text where there is no room for it
+        response = response_type.failed(request, code, text, version)
         if says(response, version, code):
             return response
+        if request is not None:  # versions that have no field for the whole may have one for each item
+            response = response_type()
+            response.add_failed(request, code, text)
+            if says(response, version, code):
+                return response
     raise FrameError(f"{code.name} has no place in a {response_type.__name__} v{version}")
 
 
@@ -336,7 +344,17 @@ class PendingReply:
         if type(response) is WrittenReply:  # of a short way, which is tried without quotas alone
             pieces = [b"", *response.pieces[1:]]
             return self.endpoint.with_header(pieces, self.context.api_version, self.context.correlation_id)
-        return self.endpoint.encode(self.context, response)
+        try:
+            return self.endpoint.encode(self.context, response)
+        except Unwritable:
+            return _encoded_failure(self.endpoint, self.context, self.request)
+
+
+def _encoded_failure(endpoint: Endpoint, context: RequestContext, request: Any) -> Pieces:
+    """Return the answer in the place of one that can't be written. Raises FrameError if there is none."""
+    code = ErrorCode.UNKNOWN_SERVER_ERROR
+    answer = whole_request_failure(endpoint.response_type, code, None, request, context.api_version)
+    return endpoint.encode(context, answer)
 
 
 def _follow(purgatory: Purgatory, outer: Future[Any], answer: Future[Any]) -> None:
@@ -440,7 +458,10 @@ class Router:
             return self._later(endpoint, context, request, reply)
         if key is not None and isinstance(reply, EncodedReply):
             services.replies.put(services.image, key, reply)
-        return endpoint.encode(context, reply)
+        try:
+            return endpoint.encode(context, reply)
+        except Unwritable:
+            return _encoded_failure(endpoint, context, request)
 
     def _remembering(self, key: Hashable, reply: Any) -> Any:
         """Return the answer; keep it, if it is encoded already, for the next request with the same bytes."""

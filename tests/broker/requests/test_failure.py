@@ -22,6 +22,7 @@ from pykafka_broker.protocol.messages.alter_user_scram_credentials_request impor
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
@@ -212,6 +213,13 @@ def test_a_version_without_room_for_the_message_has_the_error_alone() -> None:
     for version, text in texts.items():
         response: Any = whole_request_failure(response_type, DENIED, "not today", request, version)
         assert (response.groups[0].error_code, response.groups[0].error_message) == (DENIED, text)
+
+
+def test_a_message_that_is_too_long_for_a_string_is_left_out() -> None:
+    response_type = SPECS[ApiKey.CONSUMER_GROUP_HEARTBEAT].response_class()
+    request = ConsumerGroupHeartbeatRequest("g")
+    response: Any = whole_request_failure(response_type, DENIED, "x" * 32_768, request, 1)
+    assert (response.error_code, response.error_message) == (DENIED, None)
 
 
 def test_where_nothing_was_asked_about_there_is_no_room() -> None:

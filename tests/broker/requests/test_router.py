@@ -17,6 +17,8 @@ from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError, FrameError
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult, CreateTopicsResponse
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.messages.init_producer_id_response import InitProducerIdResponse
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -138,6 +140,23 @@ def test_a_defect_is_logged_and_answered(answering: Any, caplog: pytest.LogCaptu
     assert InitProducerIdResponse.decode(answer[8:], 1).error_code == ErrorCode.UNKNOWN_SERVER_ERROR
     assert "ZeroDivisionError: oops" in caplog.text
     assert "correlation_id=77" in caplog.text
+
+
+@pytest.mark.parametrize("waits", [False, True])
+def test_an_answer_that_can_t_be_written_is_logged_and_another_one_given(
+    waits: bool, answering: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    named = CreateTopicsResponse(topics=[CreatableTopicResult("t", error_code=42, error_message="x" * 32_768)])
+    later: Future[CreateTopicsResponse] = Future()
+    router, _ = answering(ApiKey.CREATE_TOPICS, later if waits else named)
+    asked = CreateTopicsRequest([CreatableTopic("t", 1, 1)])
+    reply = router.dispatch(CONNECTION, frame(19, 7, asked.encode(7), tags=b"\0"))
+    later.complete(named)
+    answer = joined(reply.pieces() if isinstance(reply, PendingReply) else reply)
+    [topic] = CreateTopicsResponse.decode(answer[9:], 7).topics
+    assert isinstance(reply, PendingReply) is waits
+    assert (topic.name, topic.error_code, topic.error_message) == ("t", ErrorCode.UNKNOWN_SERVER_ERROR, None)
+    assert "the answer to CREATE_TOPICS can't be written" in caplog.text
 
 
 def test_a_defect_that_the_answer_has_no_room_for_closes(answering: Any) -> None:
