@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from pages import languages
-from pages.asynchronous import outdated
+from pages.asynchronous import ROOT, outdated
 from pages.languages import dotnet, go, java, node
 from pages.languages.model import Api, Kind, api, api_of, camel, is_long, kind_of, pascal
 from pykafka_broker.control.operations import operations
@@ -70,6 +71,24 @@ def test_every_operation_that_is_not_the_pages_own_is_in_every_language() -> Non
         text = texts[f"packaging/languages/go/{file}"]
         assert [name for name in told if f"func ({receiver}) {go.name_of(name)}(" not in text] == []
     assert [name for name in told if f"  {camel(name)}(" not in texts["packaging/languages/node/operations.d.ts"]] == []
+
+
+def dotnet_name(name: str) -> str:
+    return f"{pascal(name)}Async"
+
+
+@pytest.mark.parametrize(
+    ("language", "name_of"), [("node", camel), ("go", go.name_of), ("java", camel), ("dotnet", dotnet_name)]
+)
+def test_the_methods_that_a_readme_names_are_there(language: str, name_of: Callable[[str], str]) -> None:
+    readme = (ROOT / "packaging" / "languages" / language / "README.md").read_text(encoding="utf-8")
+    _, _, section = readme.partition("## What a test may ask\n")
+    (table,) = re.findall(r"^\| topics, records \|.*?\n\n", section, re.MULTILINE | re.DOTALL)
+    named = re.findall(r"`(\w+)`", table)
+    assert len(named) > 30
+    there = {name_of(each) for each in ("records", *(operation.name for operation in api().operations))}
+    there |= {"header", "timestamp", "partition"} if language == "java" else set()  # of NewRecord
+    assert [name for name in named if name not in there] == []
 
 
 def test_an_operation_in_javascript() -> None:
