@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.packaging.test_release import PROJECT, ROOT, workflow
 
@@ -70,6 +73,22 @@ def state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
+# A Python whose environments have a broker that never gets ready; it writes down its process.
+PYTHON = """#!/bin/sh
+[ "$2" = venv ] && mkdir -p "$3/bin" && cp "$0" "$3/bin/python"
+[ "$2" = pykafka_broker ] && echo "not ready yet" && echo $$ > {pid} && exec /bin/sleep 1000
+exit 0
+"""
+
+
+def is_running(process: int) -> bool:
+    """Return whether a process lives; one that has ended may stay until its parent looks."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def bash(script: str, **environment: str) -> subprocess.CompletedProcess[str]:
     command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", script]
     return subprocess.run(command, cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, timeout=120)
@@ -120,3 +139,24 @@ def test_an_image_that_runs_as_root_is_not_published(state: Path) -> None:
     (state / "user").write_text("")
     done = bash("bash packaging/try_image.sh broker")
     assert (done.returncode, done.stderr) == (1, "broker runs as root\n")
+
+
+def test_a_broker_that_does_not_get_ready_ends_with_the_action(state: Path, tmp_path: Path) -> None:
+    programs = {
+        "python3": PYTHON.format(pid=tmp_path / "pid"),
+        "seq": "#!/bin/sh\necho 1 2 3\n",
+        "sleep": f"#!/bin/sh\nuntil [ -s {tmp_path / 'pid'} ]; do /bin/sleep 0.01; done\n",
+    }
+    for name, text in programs.items():
+        (tmp_path / "bin" / name).write_text(text)
+        (tmp_path / "bin" / name).chmod(0o755)
+    action = yaml.safe_load((ROOT / "packaging" / "github-action" / "action.yml").read_text(encoding="utf-8"))
+    done = bash(action["runs"]["steps"][0]["run"], VERSION="x", PORT="0", OPTIONS="", TMPDIR=str(tmp_path))
+    assert (done.returncode, done.stderr) == (1, "not ready yet\n")
+    process = int((tmp_path / "pid").read_text())
+    try:
+        while is_running(process):  # until the signal has arrived
+            time.sleep(0.01)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, 9)
