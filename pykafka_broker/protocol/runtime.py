@@ -435,9 +435,6 @@ class MessageReader:
         self._slice(length, name)
         return memoryview(self.buffer)[start : self.at]
 
-    def nullable_records(self, length: int, name: str) -> Records:
-        return None if length == -1 else self.records(length, name)
-
     def _claim(self, count: int, name: str, least: int) -> None:
         """Refuse an array of more elements than the message may have, or than fit at `least` bytes each."""
         self.elements_left -= count
