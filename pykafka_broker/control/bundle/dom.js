@@ -1,6 +1,8 @@
 // Elements and what is made of them. Rule: what the broker tells becomes text and never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+const MOST_ROWS = 1000; // of a table
+const MOST_INDENTED = 40; // levels of JSON
 
 export function el(name, attributes = {}, ...children) {
   const [tag, ...classes] = name.split(".");
@@ -67,7 +69,28 @@ export function keepingFocus(element, change) {
   const stops = () => [...element.querySelectorAll("a,button")];
   const at = stops().indexOf(document.activeElement);
   change();
-  if (at >= 0) stops()[at]?.focus({ preventScroll: true });
+  const [same, ...others] = stops().filter((each) => named(each) === was);
+  (same && !others.length ? same : stops()[at])?.focus({ preventScroll: true }); // rows may have changed places
+}
+
+export function laidOut(json) {
+  // by its tokens: to parse and write it again would round long numbers and drop names that come twice
+  const pieces = [];
+  try {
+    JSON.parse(json);
+    let [depth, before] = [0, ""];
+    for (const token of json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g)) {
+      const [begun, ends] = ["{[".includes(before), "}]".includes(token)];
+      depth -= ends;
+      if (before && (ends ? !begun : begun || before === ",")) pieces.push(`\n${"  ".repeat(Math.min(depth, MOST_INDENTED))}`);
+      pieces.push(token === ":" ? ": " : token);
+      depth += "{[".includes(token);
+      before = token;
+    }
+  } catch {
+    return json; // it is no JSON, or has a text that is too long for the expression
+  }
+  return pieces.join("");
 }
 
 export function pager(state, total, change) {
@@ -119,6 +142,8 @@ export function dialog(title, fields, action, done, { danger = false } = {}) {
   form.querySelector("input,select,textarea")?.focus();
   return box;
 }
+export const wrong = (error) => { if (error.name !== "AbortError") toast(error.message, true); };
+
 
 export function typedAgain(name) {
   // an input for the name of what shall go, and the check that it is that name

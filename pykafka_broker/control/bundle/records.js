@@ -1,6 +1,6 @@
 // The records of a topic: looked through a page at a time, written, followed live.
 import { get, part, post } from "/page/api.js";
-import { bytes, dialog, el, field, number, table, tag, time, toast } from "/page/dom.js";
+import { bytes, dialog, el, field, laidOut, number, table, tag, time, toast, wrong } from "/page/dom.js";
 import { topicHead } from "/page/topics.js";
 
 const PIECE_BYTES = 64 << 10;
@@ -139,7 +139,7 @@ async function whole(topic, record, which) {
   const query = { part: which, max_bytes: MOST_COPIED };
   const { base64 } = await get(`/browse/topics/${part(topic)}/partitions/${record.partition}/records/${record.offset}`, query);
   try {
-    return { text: new TextDecoder("utf-8", { fatal: true }).decode(raw(base64)) };
+    return { text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(raw(base64)) };
   } catch {
     return { base64 };
   }
@@ -202,32 +202,11 @@ function namedSchema(record, which) {
 function readable(data, whole) {
   let text;
   try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(data, { stream: !whole });
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data, { stream: !whole });
   } catch {
     return hexDump(data);
   }
-  if (!whole || !/^\s*[[{]/.test(text)) return text;
-  try {
-    JSON.parse(text);
-    return laidOut(text);
-  } catch {
-    return text;
-  }
-}
-
-function laidOut(json) {
-  // by its tokens: to parse and write it again would round long numbers and drop names that come twice
-  let text = "";
-  let depth = 0;
-  const line = () => `\n${"  ".repeat(depth)}`;
-  for (const token of json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g) ?? []) {
-    if (token === "{" || token === "[") { depth += 1; text += token + line(); }
-    else if (token === "}" || token === "]") { depth -= 1; text = /[{[]\s*$/.test(text) ? text.trimEnd() + token : text + line() + token; }
-    else if (token === ",") text += token + line();
-    else if (token === ":") text += ": ";
-    else text += token;
-  }
-  return text;
+  return whole && /^\s*[[{]/.test(text) ? laidOut(text) : text;
 }
 
 const raw = (base64) => Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
