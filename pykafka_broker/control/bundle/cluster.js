@@ -128,7 +128,7 @@ async function partitions(name, signal) {
 }
 
 const leaderOf = (row) => (nodes.includes(row.leader) ? row.leader : nodes[0]);
-const parse = (text) => text.split(",").filter(Boolean).map((each) => each.split(":").map(Number));
+const parse = (text) => text.split(",").filter(Boolean).map((each) => each.split(":")).map(([index, offset]) => [Number(index), offset]);
 
 async function records([name], path, { query, signal }) {
   const rows = await partitions(name, signal);

@@ -65,7 +65,7 @@ export async function group(main, context, id) {
     const found = await get(`/groups/${part(id)}`, {}, context.signal);
     if (JSON.stringify(found) === last) return;
     last = JSON.stringify(found);
-    const lag = found.offsets.reduce((sum, each) => sum + each.lag, 0);
+    const lag = found.offsets.reduce((sum, each) => sum + Number(each.lag), 0);
     about.replaceChildren(state(found.state), ` ${found.type}, ${found.members.length} member${found.members.length === 1 ? "" : "s"}, lag ${number(lag)}`);
     topics = [...new Set(found.offsets.map((each) => each.topic))];
     members.show(found.members.slice(0, SHOWN));
