@@ -32,15 +32,21 @@ export const notice = (view) => (several() && OF_ONE_NODE.has(view)
 
 const askAt = (node, method, path, said) => ask(method, path, { ...said, node: node === nodes[0] ? undefined : node });
 
-// what has come since the last look, with the node that it is from; after: numbers by node, which are moved on
-export async function news(path, query, after, signal) {
+// rows with what has come since the last look, each with the node that it is from; last: the newest row by node, which is
+// moved on, and asked for once more: where it is missing, the broker has begun to count anew
+export async function news(path, query, rows, last, signal) {
+  const errors = [];
   const from = meant.length ? meant : [undefined];
   const told = await Promise.all(from.map(async (node) => {
-    const said = { query: { ...query, after: after[node] ?? 0 }, signal };
-    const rows = await (node === undefined ? ask("GET", path, said) : askAt(node, "GET", path, said)).catch(unlessAborted(signal));
-    if (rows?.length) after[node] = rows.at(-1).number;
-    return (rows ?? []).map((each) => ({ ...each, node }));
+    const [before, known] = [last[node], rows.filter((each) => each.node === node)];
+    const said = { query: { ...query, after: before ? before.number - 1 : 0 }, signal };
+    const found = await (node === undefined ? ask("GET", path, said) : askAt(node, "GET", path, said)).catch(unlessAborted(signal, errors));
+    if (found === null) return known;
+    last[node] = found.at(-1);
+    const goesOn = before && found[0]?.number === before.number && found[0].time === before.time;
+    return (goesOn ? known.concat(found.slice(1)) : found).map((each) => ({ ...each, node }));
   }));
+  if (errors.length === from.length) throw errors[0];
   return told.flat().sort((a, b) => a.time - b.time);
 }
 
