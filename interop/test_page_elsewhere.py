@@ -80,6 +80,8 @@ def test_a_cluster_is_seen_as_one(browser: Browser) -> None:
         dead = next(number for number in (1, 2, 3) if number not in (coordinator, elsewhere))
         cluster.broker(dead).kill()
         tab.open("topics/spread/records")
+        see(tab.page, ", without partition ")
+        assert len(set(tab.page.locator("tbody td:first-child").all_text_contents())) == 4
         tab.open("groups")
         see(tab.page, "readers")
         tab.close()

@@ -145,22 +145,30 @@ async function records([name], path, { query, signal }) {
     const row = rows.find((each) => each.partition === Number(query.partition));
     return askAt(row ? leaderOf(row) : nodes[0], "GET", path, { query, signal });
   }
-  if (from_time !== undefined) rows.forEach((row) => asked.push([leaderOf(row), { ...rest, from_time, partition: row.partition }]));
+  const [led, leaderless] = [true, false].map((known) => rows.filter((each) => nodes.includes(each.leader) === known));
+  if (from_time !== undefined) led.forEach((row) => asked.push([leaderOf(row), { ...rest, from_time, partition: row.partition }]));
   else {
     const back = before !== undefined || newest;
     const positions = new Map(before !== undefined ? parse(before) : offsets !== undefined ? parse(offsets) : rows.map((each) => [each.partition, newest ? each.end ?? 0 : from_offset ?? 0]));
     const byLeader = new Map();
-    for (const row of rows.filter((each) => positions.has(each.partition))) {
+    for (const row of led.filter((each) => positions.has(each.partition))) {
       byLeader.set(leaderOf(row), [...(byLeader.get(leaderOf(row)) ?? []), `${row.partition}:${positions.get(row.partition)}`]);
     }
     byLeader.forEach((those, node) => asked.push([node, { ...rest, [back ? "before" : "offsets"]: those.join(",") }]));
   }
-  const told = await Promise.all(asked.map(([node, said]) => askAt(node, "GET", path, { query: said, signal })));
+  const [errors, missing] = [[], []];
+  const told = (await Promise.all(asked.map(async ([node, said]) => {
+    const answer = await askAt(node, "GET", path, { query: said, signal }).catch(unlessAborted(signal, errors));
+    if (answer === null) missing.push(...(said.partition === undefined ? parse(said.before ?? said.offsets).map(([index]) => index) : [said.partition]));
+    return answer;
+  }))).filter(Boolean);
+  if (errors.length && !told.length) throw errors[0];
   const join = (texts) => texts.filter(Boolean).join(",") || null;
   return {
     records: ordered(told.flatMap((each) => each.records), (each) => each.timestamp, false),
     next_offsets: join(told.map((each) => each.next_offsets)) ?? "", earlier_offsets: join(told.map((each) => each.earlier_offsets)),
     more: told.some((each) => each.more), looked_at: told.reduce((sum, each) => sum + each.looked_at, 0),
+    missing: [...missing, ...leaderless.map((each) => each.partition)].sort((a, b) => a - b),
   };
 }
 

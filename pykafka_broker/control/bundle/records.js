@@ -43,7 +43,8 @@ export async function records(main, context, name) {
     more.textContent = backwards ? "Older" : "More";
     more.disabled = backwards ? !before : !found.more;
     const end = !more.disabled ? "" : !backwards ? ", up to the end" : before === null ? ", back to the first" : "";
-    status.textContent = `${number(rows.length)} shown, ${number(found.looked_at)} looked at${end}`;
+    const lacking = found.missing?.length ? `, without partition ${found.missing.join(", ")}: no leader answers` : "";
+    status.textContent = `${number(rows.length)} shown, ${number(found.looked_at)} looked at${end}${lacking}`;
     if (which !== "onwards" || found.records.length) list.show(backwards ? [...rows].reverse() : rows);
   }
 
