@@ -49,9 +49,10 @@ export function table(label, columns, rows, nothing = "Nothing here.") {
     return el(column.number ? "th.number" : "th", { scope: "col", "aria-sort": order }, title);
   });
   const body = el("tbody");
-  const show = (these) => keepingFocus(body, () => body.replaceChildren(...(these.length
-    ? these.map((row) => el("tr", {}, columns.map((column) => el(column.number ? "td.number" : "td", {}, column.of(row)))))
-    : [el("tr", {}, el("td.empty", { colspan: columns.length }, nothing))])));
+  const show = (these, total = these.length) => keepingFocus(body, () => body.replaceChildren(...(these.length
+    ? these.slice(0, MOST_ROWS).map((row) => el("tr", {}, columns.map((column) => el(column.number ? "td.number" : "td", {}, column.of(row)))))
+    : [el("tr", {}, el("td.empty", { colspan: columns.length }, nothing))]), ...(total > these.length || total > MOST_ROWS
+    ? [el("tr", {}, el("td.empty", { colspan: columns.length }, `The first ${number(Math.min(these.length, MOST_ROWS))} of ${number(total)}.`))] : [])));
   show(rows);
   const whole = el("div.scroll", {}, el("table", { "aria-label": label }, el("thead", {}, el("tr", {}, head)), body));
   return { element: whole, body, show };

@@ -133,7 +133,10 @@ export async function topic(main, context, name, tab) {
 async function readers(main, context, name) {
   const list = table("Groups", groupColumns(() => null), [], "No group has committed an offset of this topic.");
   main.append(list.element);
-  context.every(1500, async () => list.show((await get("/browse/groups", { topic: name, limit: 500 }, context.signal)).groups));
+  context.every(1500, async () => {
+    const { groups, total } = await get("/browse/groups", { topic: name, limit: 500 }, context.signal);
+    list.show(groups, total);
+  });
 }
 
 function grow(name, total, done) {
