@@ -115,6 +115,7 @@ export function spark(values) {
   svg.append(path);
   return svg;
 }
+  if (state.offset && state.offset >= total) queueMicrotask(() => change(Math.max(0, state.limit * Math.floor((total - 1) / state.limit)))); // rows have gone
 
 export function toast(text, bad = false) {
   const shown = el(`div.toast${bad ? ".bad" : ""}`, {}, text);
