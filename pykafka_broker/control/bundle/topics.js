@@ -35,14 +35,15 @@ export async function topics(main, context) {
     rates.took(found.topics);
     const now = JSON.stringify([found, question, rates.moving]);
     if (now === last && !whole) return;
-    last = now;
     if (whole || !shown || shown.total !== found.total) {
       const list = table("Topics", columns, found.topics, state.search ? "No topic has that in its name." : "There are no topics yet.");
       const focused = document.activeElement?.id;
       place.replaceChildren(list.element, pager(state, found.total, (offset) => { state.offset = offset; load(true).catch(fail); }));
       if (focused === "next" || focused === "previous") document.getElementById(focused)?.focus();
       shown = { total: found.total, list };
-    } else if (!shown.list.body.contains(document.activeElement)) shown.list.show(found.topics);
+    } else if (shown.list.body.contains(document.activeElement)) return; // not while a link is pressed
+    else shown.list.show(found.topics);
+    last = now;
   }
   const fail = (error) => { if (error.name !== "AbortError") toast(error.message, true); };
   search.addEventListener("input", () => { state.search = search.value; state.offset = 0; load(true).catch(fail); });
