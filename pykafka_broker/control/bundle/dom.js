@@ -9,13 +9,29 @@ export function el(name, attributes = {}, ...children) {
   const element = document.createElement(tag);
   if (classes.length) element.className = classes.join(" ");
   for (const [key, value] of Object.entries(attributes ?? {})) {
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), singly(value));
     else if (value === true) element.setAttribute(key, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
   }
   element.append(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
   return element;
 }
+
+// a handler that does nothing while its last step is under way, and shows why a step failed
+const singly = (step) => {
+  let busy = false;
+  return async (event) => {
+    if (busy) return;
+    busy = true;
+    try {
+      await step(event);
+    } catch (error) {
+      wrong(error);
+    } finally {
+      busy = false;
+    }
+  };
+};
 
 export const number = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US"));
 
@@ -69,6 +85,9 @@ export function keepingFocus(element, change) {
   // what is shown anew every second must not throw out who goes through it with the keyboard
   const stops = () => [...element.querySelectorAll("a,button")];
   const at = stops().indexOf(document.activeElement);
+  if (at < 0) return change();
+  const named = (each) => each.getAttribute("href") ?? each.textContent;
+  const was = named(document.activeElement);
   change();
   const [same, ...others] = stops().filter((each) => named(each) === was);
   (same && !others.length ? same : stops()[at])?.focus({ preventScroll: true }); // rows may have changed places
@@ -96,6 +115,7 @@ export function laidOut(json) {
 
 export function pager(state, total, change) {
   const last = Math.min(state.offset + state.limit, total);
+  if (state.offset && state.offset >= total) queueMicrotask(() => change(Math.max(0, state.limit * Math.floor((total - 1) / state.limit)))); // rows have gone
   const step = (by) => () => change(Math.max(0, state.offset + by * state.limit));
   return el("div.bar", {},
     el("span.quiet.grow", { "aria-live": "polite" }, total ? `${number(state.offset + 1)}–${number(last)} of ${number(total)}` : "0"),
@@ -115,13 +135,14 @@ export function spark(values) {
   svg.append(path);
   return svg;
 }
-  if (state.offset && state.offset >= total) queueMicrotask(() => change(Math.max(0, state.limit * Math.floor((total - 1) / state.limit)))); // rows have gone
 
 export function toast(text, bad = false) {
   const shown = el(`div.toast${bad ? ".bad" : ""}`, {}, text);
   document.getElementById("toasts").append(shown);
   setTimeout(() => shown.remove(), bad ? 8000 : 3500);
 }
+
+export const wrong = (error) => { if (error.name !== "AbortError") toast(error.message, true); };
 
 export function dialog(title, fields, action, done, { danger = false } = {}) {
   // fields: elements; done(form) does it, and may throw what is then shown in the dialog
@@ -130,22 +151,23 @@ export function dialog(title, fields, action, done, { danger = false } = {}) {
     el("button", { type: "button", onclick: () => box.close() }, action ? "Cancel" : "Close"),
     action ? el(`button.main${danger ? ".danger-fill" : ""}`, { type: "submit" }, action) : null));
   const box = el("dialog", { "aria-label": title, onclose: () => box.remove() }, form);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  const submit = singly(async () => {
     try {
       await done(form);
-      box.close();
     } catch (error) {
-      problem.replaceChildren(el("p.problem", { role: "alert" }, error.message));
+      if (error.name !== "AbortError") return problem.replaceChildren(el("p.problem", { role: "alert" }, error.message));
     }
+    box.close(); // the deed is done also where its view has been left before it could show that
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit();
   });
   document.body.append(box);
   box.showModal();
   form.querySelector("input,select,textarea")?.focus();
   return box;
 }
-export const wrong = (error) => { if (error.name !== "AbortError") toast(error.message, true); };
-
 
 export function typedAgain(name) {
   // an input for the name of what shall go, and the check that it is that name

@@ -1,6 +1,6 @@
 // Groups: who is a member, what they have, and how far behind they are, as it changes.
 import { get, part, post, remove } from "/page/api.js";
-import { dialog, el, field, named, number, pager, sortedBy, table, tag, toast, typedAgain } from "/page/dom.js";
+import { dialog, el, field, named, number, pager, sortedBy, table, tag, toast, typedAgain, wrong } from "/page/dom.js";
 
 const KINDS = { Stable: "good", Empty: "", Dead: "bad", PreparingRebalance: "warn", CompletingRebalance: "warn", Assigning: "warn", Reconciling: "warn" };
 const SHOWN = 500; // rows of a table without pages
@@ -34,7 +34,7 @@ export async function groups(main, context) {
     } else list.show(found.groups);
     pages.replaceChildren(pager(asked, found.total, (offset) => { asked.offset = offset; again(); }));
   };
-  const again = () => load(true).catch((error) => { if (error.name !== "AbortError") toast(error.message, true); });
+  const again = () => load(true).catch(wrong);
   search.addEventListener("input", () => { asked.search = search.value; asked.offset = 0; again(); });
   main.append(el("h1", {}, "Groups"), el("div.bar", {}, search), place);
   context.every(1000, () => load());

@@ -12,7 +12,7 @@ export async function records(main, context, name) {
   const { total } = await get(`/browse/topics/${part(name)}`, { limit: 1 }, context.signal);
   const form = filters(total, context.query);
   const status = el("span.quiet.grow", { "aria-live": "polite" });
-  const more = el("button", { type: "button", id: "next", disabled: true }, "More");
+  const more = el("button", { type: "button", id: "next", disabled: true, onclick: () => run(backwards ? "earlier" : "onwards") }, "More");
   const list = table("Records", [
     { title: "Partition", number: true, of: (each) => String(each.partition) },
     { title: "Offset", number: true, of: (each) => opener(name, total, each, () => run("anew")) },
@@ -25,13 +25,21 @@ export async function records(main, context, name) {
   let offsets = null; // where what comes later begins
   let before = null; // where what came earlier ends; null where the log begins, or where it is read forwards
   let backwards = true;
+  let wanted = {}; // what the rows were read by: the form may have been changed since
+  let readings = 0; // of several answers to the form only the last one counts
 
   async function load(which) {
-    const query = which === "onwards" ? { ...form.contents(), offsets } : which === "earlier" ? { ...form.contents(), before } : form.query();
+    readings += which === "anew";
+    const reading = readings;
+    const [contents, kept, newest] = [which === "anew" ? form.contents() : wanted, form.kept(), form.newestFirst()];
+    const query = which === "onwards" ? { ...contents, offsets } : which === "earlier" ? { ...contents, before } : form.query();
     const found = await get(`/browse/topics/${part(name)}/records`, { ...query, decode: true, limit: 100 }, context.signal);
-    if (which === "anew") context.keep(form.kept());
+    if (reading !== readings || (which === "onwards" && offsets !== query.offsets) || (which === "earlier" && before !== query.before)) return;
+    if (which === "anew") {
+      context.keep(kept);
+      [wanted, backwards] = [contents, newest];
+    }
     rows = which === "earlier" ? found.records.concat(rows) : which === "onwards" ? rows.concat(found.records) : found.records;
-    if (which === "anew") backwards = form.newestFirst();
     if (which !== "earlier") offsets = found.next_offsets;
     if (which !== "onwards") before = found.earlier_offsets;
     if (rows.length > MOST_ROWS) {
@@ -48,9 +56,8 @@ export async function records(main, context, name) {
     if (which !== "onwards" || found.records.length) list.show(backwards ? [...rows].reverse() : rows);
   }
 
-  const run = (which) => load(which).catch((error) => { if (error.name !== "AbortError") { status.textContent = ""; toast(error.message, true); } });
+  const run = (which) => load(which).catch(wrong);
   form.element.addEventListener("submit", (event) => { event.preventDefault(); run("anew"); });
-  more.addEventListener("click", () => run(backwards ? "earlier" : "onwards"));
   main.append(form.element, el("div.bar", {}, status, more,
     el("button.main", { type: "button", onclick: () => produce(name, total, () => run("anew")) }, "Produce a record")), list.element);
   await run("anew");
@@ -122,8 +129,7 @@ function tools(topic, partitions, record, done) {
     toast("The record is copied, as JSON that the control API takes.");
   };
   const again = async () => produce(topic, partitions, done, await asWritten(topic, record));
-  const guarded = (step) => () => step().catch((error) => toast(error.message, true));
-  return el("div.bar", {}, el("button", { type: "button", onclick: guarded(again) }, "Produce again"), el("button", { type: "button", onclick: guarded(copy) }, "Copy"));
+  return el("div.bar", {}, el("button", { type: "button", onclick: again }, "Produce again"), el("button", { type: "button", onclick: copy }, "Copy"));
 }
 
 async function asWritten(topic, record) {
