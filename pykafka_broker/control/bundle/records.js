@@ -230,22 +230,27 @@ function hexDump(data) {
 }
 
 function produce(topic, partitions, done, like = { key: null, value: "", headers: [] }) {
-  // like: a record to begin with. What is no text makes key and value base64, and headers of bytes are left out.
-  const bytesOf = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
-  const isBase64 = "key_base64" in like || "value_base64" in like;
+  // like: a record to begin with. What an input would change makes key and value base64, and headers stay as they are.
+  const bytesOf = (text) => btoa(Array.from(new TextEncoder().encode(text), (each) => String.fromCharCode(each)).join(""));
+  const isBase64 = "key_base64" in like || "value_base64" in like || /[\r\n]/.test(like.key) || /\r/.test(like.value);
+  const isLine = ({ name, value }) => typeof value === "string" && !/^\s|[:\r\n]|\s$/.test(name) && name && !/^\s|[\r\n]|\s$/.test(value);
+  const others = like.headers.filter((each) => !isLine(each));
   const first = (which) => like[`${which}_base64`] ?? (isBase64 && like[which] ? bytesOf(like[which]) : like[which]);
   const partition = el("input", { type: "number", min: 0, max: partitions - 1, placeholder: "by the key", value: like.partition });
   const [key, value, headers] = [el("input", { autocomplete: "off", value: first("key") }), el("textarea", {}, first("value") ?? ""),
-    el("textarea", { rows: 2, placeholder: "name: value" }, like.headers.filter((each) => "value" in each).map((each) => `${each.name}: ${each.value ?? ""}`).join("\n"))];
+    el("textarea", { rows: 2, placeholder: "name: value" }, like.headers.filter(isLine).map((each) => `${each.name}: ${each.value}`).join("\n"))];
   const [noKey, tombstone, base64] = [el("input", { type: "checkbox", checked: first("key") === null }), el("input", { type: "checkbox", checked: first("value") === null }), el("input", { type: "checkbox", checked: isBase64 })];
   key.addEventListener("input", () => { noKey.checked = false; });
+  value.addEventListener("input", () => { tombstone.checked = false; });
   dialog(`Produce to ${topic}`, [field("Key", key), field("No key", noKey), field("Value", value), field("No value (tombstone)", tombstone),
-    field("Key and value are base64", base64), field("Headers, one a line", headers), field("Partition", partition)], "Produce", async () => {
-    const record = { headers: headers.value.split("\n").filter((line) => line.trim()).map((line) => {
+    field("Key and value are base64", base64), field("Headers, one a line", headers),
+    others.length ? el("p.quiet", {}, `and as they are: ${others.map((each) => each.name).join(", ")}`) : null, field("Partition", partition)], "Produce", async () => {
+    const lines = headers.value.split("\n").filter((line) => line.trim()).map((line) => {
       const at = line.indexOf(":");
       if (at < 1) throw new Error(`"${line}" is not name: value`);
       return { name: line.slice(0, at).trim(), value: line.slice(at + 1).trim() };
-    }) };
+    });
+    const record = { headers: [...lines, ...others] };
     const suffix = base64.checked ? "_base64" : "";
     if (!noKey.checked) record[`key${suffix}`] = key.value;
     if (!tombstone.checked) record[`value${suffix}`] = value.value;
