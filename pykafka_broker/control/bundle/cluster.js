@@ -222,7 +222,21 @@ async function askAll(method, path, said) {
 
 const ELSEWHERE = new Set(["NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "GROUP_ID_NOT_FOUND", "NOT_CONTROLLER"]);
 
+async function deleteRecords(name, path, { query }) {
+  for (const row of await partitions(name)) await askAt(leaderOf(row), "DELETE", path, { query: { ...query, partition: row.partition } });
+}
+
+async function produce(name, path, { body }) {
+  // each node has a turn of its own among the partitions, and may come to one that another node leads
+  const rows = await partitions(name);
+  const row = rows[Math.floor(Math.random() * rows.length)];
+  return askAt(leaderOf(row), "POST", path, { body: { records: body.records.map((each) => ({ ...each, partition: row.partition })) } });
+}
+
 async function tellOne(method, path, said) {
+  const [, name] = /^\/topics\/([^/]+)\/records$/.exec(path) ?? [];
+  if (name && method === "DELETE" && !said.query.partition) return deleteRecords(name, path, said);
+  if (name && method === "POST" && said.body.records.every((each) => (each.key ?? each.key_base64 ?? each.partition ?? null) === null)) return produce(name, path, said);
   // the first node that it is for; nothing is done by the others
   let first = null;
   for (const node of nodes) {
