@@ -285,9 +285,17 @@ def _json(value: Any) -> bytes:
 
 
 async def _with_rest(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Yield the pieces of an answer whose head is sent. A refusal then can only end the connection, and is logged.
+
+    Raises ConnectionAbortedError for a refusal.
+    """
     yield first
-    async for piece in rest:
-        yield piece
+    try:
+        async for piece in rest:
+            yield piece
+    except (Problem, ApiError) as error:
+        log.warning("an answer ends in the middle: %s", error)
+        raise ConnectionAbortedError(str(error)) from error
 
 
 async def _pieces(lines: AsyncIterator[str]) -> AsyncIterator[bytes]:

@@ -78,8 +78,8 @@ async def hand_on(address: tuple[str, int], request: Request) -> Response:
             await writer.drain()
         status, content_type, body = 502, "", bytearray()
         while not isinstance(event := protocol.next_event(), h11.EndOfMessage):
-            if isinstance(event, h11.ConnectionClosed):
-                raise OSError("closed before the answer")
+            if isinstance(event, h11.ConnectionClosed) or event is h11.PAUSED:  # paused: it speaks HTTP no longer
+                raise OSError("no answer will come")
             if event is h11.NEED_DATA:
                 async with asyncio.timeout(_SILENCE_S):
                     protocol.receive_data(await reader.read(_READ_BYTES))

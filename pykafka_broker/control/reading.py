@@ -191,7 +191,16 @@ class TopicWatch:
                 self.unread[index] = error.code.name
                 continue
             ends[index] = end_of(partition, self.isolation_level)
+            self._go_back(index, ends[index])
         return ends
+
+    def _go_back(self, index: int, end: int) -> None:
+        """Count anew where a log has become shorter: a snapshot was restored."""
+        if end < self._counted_to.get(index, 0):
+            self._counted_to, self.count = {}, 0
+        for offsets in (self._looked_to, self._offsets):
+            if end < offsets.get(index, 0):
+                offsets[index] = end
 
     def require_all(self) -> None:
         """Raise `Problem` where records of a partition could not be looked at: nothing can be said of them."""
@@ -212,14 +221,21 @@ class TopicWatch:
         return self.count
 
     def fresh(self) -> Iterator[tuple[int, FoundRecord]]:
-        """Yield records added since the last call of `fresh`, with partitions."""
+        """Yield records added since the last call of `fresh`, with partitions.
+
+        Ends early where the topic is deleted, or the broker's state is another, while the caller pauses.
+        """
+        services = self._control.services
         for index, end in self.ends().items():
             start = self._looked_to.get(index, self._offsets.get(index, 0))
             if start < end:
-                partition = self._control.services.replicas.leader(self.topic, index)
+                partition = services.replicas.leader(self.topic, index)
                 for found in records_from(partition, start, self.isolation_level):
                     self._looked_to[index] = found.record.offset + 1
                     yield index, found
+                    topic = self._control.services.image.topics.get(self.topic)
+                    if self._control.services is not services or topic is None or topic.id != self._topic_id:
+                        return
                 self._looked_to[index] = end
 
     def records(self) -> Iterator[tuple[int, FoundRecord]]:

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykafka_broker.client.partitioner import partition_of
@@ -504,10 +505,20 @@ class ClusterData(ClusterTraffic):
         if "clock" not in kept:
             self.clock.resume()
             self.clock.set(round(time.time() * 1000))
+        self._begin_histories()
         for topic, replicas in again:
             self.create_topic(topic["name"], topic["partitions"], topic["config"], replication_factor=replicas)
         if "requests" not in kept:
             self.clear_requests()
+
+    def _begin_histories(self) -> None:
+        """Forget the facts about the deleted data, which a clock that was moved dates after those that follow."""
+        for node in self.brokers:
+            try:
+                node.history.clear()
+            except ControlError as error:
+                if error.status != HTTPStatus.CONFLICT:  # no history is written
+                    raise
 
 
 def _unless_refused(answer: T | ControlError) -> T:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import http.client
 import json
 import socket
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from pykafka_broker.control.door import MAX_BODY_BYTES, ControlDoor
+from pykafka_broker.control.door import _PIECE_CHARACTERS, MAX_BODY_BYTES, ControlDoor, _response
 from pykafka_broker.control.http import HttpAddress, Request, Response
+from pykafka_broker.control.operations import Lines
+from pykafka_broker.control.problems import Problem
 from pykafka_broker.testing import KafkaBroker
 from tests.server.support import run
 
@@ -117,3 +120,20 @@ def test_a_token_is_asked_for_and_nothing_else_then() -> None:
         assert response.status == 404
 
     run(scenario)
+
+
+def test_a_refusal_in_the_middle_of_an_answer_is_no_defect(caplog: pytest.LogCaptureFixture) -> None:
+    async def lines() -> AsyncIterator[str]:
+        yield "x" * _PIECE_CHARACTERS
+        raise Problem(409, "the history was cleared")
+
+    async def read() -> None:
+        answer = await _response(Lines(lines()))
+        assert not isinstance(answer.body, bytes)
+        assert len(await anext(answer.body)) == _PIECE_CHARACTERS + 1
+        with pytest.raises(ConnectionAbortedError):
+            await anext(answer.body)
+
+    run(read)
+    (told,) = caplog.records
+    assert (told.getMessage(), told.exc_info) == ("an answer ends in the middle: the history was cleared", None)

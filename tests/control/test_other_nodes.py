@@ -123,8 +123,16 @@ def test_a_name_that_no_host_can_have_is_a_bad_gateway() -> None:
     assert (caught.value.status, caught.value.detail) == (502, "node 2 does not answer")
 
 
-@pytest.mark.parametrize("data", [b"", b"no HTTP\r\n\r\n", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort"])
-def test_an_answer_that_is_none_is_a_bad_gateway(data: bytes) -> None:
+@pytest.mark.parametrize(
+    ("method", "data"),
+    [
+        ("GET", b""),
+        ("GET", b"no HTTP\r\n\r\n"),
+        ("GET", b"HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nshort"),
+        ("CONNECT", b"HTTP/1.1 200 OK\r\n\r\n"),  # what follows is no HTTP any more
+    ],
+)
+def test_an_answer_that_is_none_is_a_bad_gateway(method: str, data: bytes) -> None:
     with answering(data) as address, pytest.raises(Problem) as caught:
-        asyncio.run(OtherNodes({2: address}).serve(1, Request("GET", "/page/nodes/2/broker", {}, b"")))
+        asyncio.run(OtherNodes({2: address}).serve(1, Request(method, "/page/nodes/2/broker", {}, b"")))
     assert (caught.value.status, caught.value.detail) == (502, "node 2 does not answer")

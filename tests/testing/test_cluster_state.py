@@ -12,7 +12,9 @@ from typing import Any
 import pytest
 from confluent_kafka import KafkaError, Producer
 
-from pykafka_broker.testing import AsyncKafkaCluster, BrokerError, ControlError, KafkaCluster
+from pykafka_broker.control.history.facts import Produced
+from pykafka_broker.control.history.findings import evidence_of
+from pykafka_broker.testing import AsyncKafkaCluster, BrokerError, ControlError, KafkaCluster, NewRecord
 
 INTERNAL = {"offsets.topic.num.partitions": 3, "transaction.state.log.num.partitions": 3}
 
@@ -260,3 +262,18 @@ def test_directories_of_the_config_are_not_shared(tmp_path: object) -> None:
             cluster.fork()
         cluster.restore("empty")
         assert values(cluster) == []
+
+
+def test_a_reset_begins_new_histories() -> None:
+    """What came before, by a clock that was ahead, would seem to come after what follows."""
+    with KafkaCluster(2, in_process=True, history=True) as cluster:
+        cluster.clock.advance(minutes=1)
+        for value in ("before", "after"):
+            cluster.create_topic("t", 2, replication_factor=1)
+            cluster.produce("t", [NewRecord(value, partition=partition) for partition in range(2)])
+            if value == "before":
+                cluster.reset()
+        evidence = evidence_of(cluster._histories())
+        assert evidence.whole
+        assert sorted((each.partition, each.offset) for each in evidence.of(Produced)) == [(0, 0), (1, 0)]
+        assert cluster.check() == []

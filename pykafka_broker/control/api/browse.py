@@ -31,13 +31,14 @@ from pykafka_broker.protocol.enums import (
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
+from pykafka_broker.protocol.messages.describe_transactions_response import TransactionState
 from pykafka_broker.protocol.messages.list_transactions_request import ListTransactionsRequest
 from pykafka_broker.protocol.runtime import uuid_text
 
 Piece = Annotated[int, ValueLimits(minimum=1, maximum=500)]
 SortedBy = Literal["name", "partitions", "records", "bytes"]
 GroupsSortedBy = Literal["group", "type", "state", "members", "lag"]
-_GROUPS_IN_A_TURN = 100
+_GROUPS_IN_A_TURN = _IDS_IN_A_TURN = 100
 
 
 @dataclass
@@ -392,20 +393,24 @@ async def browse_transactions(control: Control) -> list[TransactionRow]:
     listed = await control.inside.ask(ListTransactionsRequest())
     raise_if(listed.error_code)
     names = sorted(each.transactional_id for each in listed.transaction_states)
-    described = await control.inside.ask(DescribeTransactionsRequest(transactional_ids=names))
-    return [
-        TransactionRow(
-            each.transactional_id,
-            each.transaction_state,
-            each.producer_id,
-            each.producer_epoch,
-            each.transaction_timeout_ms,
-            each.transaction_start_time_ms if each.transaction_start_time_ms >= 0 else None,
-            {topic.topic: list(topic.partitions) for topic in each.topics},
-        )
-        for each in described.transaction_states
-        if not each.error_code
-    ]
+    rows: list[TransactionRow] = []
+    pieces = (names[first : first + _IDS_IN_A_TURN] for first in range(0, len(names), _IDS_IN_A_TURN))
+    async for piece in in_pauses(pieces, 1):
+        described = await control.inside.ask(DescribeTransactionsRequest(transactional_ids=piece))
+        rows += map(_transaction_row, (each for each in described.transaction_states if not each.error_code))
+    return rows
+
+
+def _transaction_row(each: TransactionState) -> TransactionRow:
+    return TransactionRow(
+        each.transactional_id,
+        each.transaction_state,
+        each.producer_id,
+        each.producer_epoch,
+        each.transaction_timeout_ms,
+        each.transaction_start_time_ms if each.transaction_start_time_ms >= 0 else None,
+        {topic.topic: list(topic.partitions) for topic in each.topics},
+    )
 
 
 async def browse_configs(control: Control, kind: Literal["topic", "broker"], name: str) -> list[ConfigRow]:

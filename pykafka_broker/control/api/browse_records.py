@@ -552,7 +552,7 @@ def _whole_runs(found: list[BrowsedRecord], limit: int) -> list[BrowsedRecord]:
 
 
 def _parse(offsets: str) -> dict[int, int]:
-    if not re.fullmatch(r"\d{1,10}:\d{1,18}(,\d{1,10}:\d{1,18})*", offsets, re.ASCII):
+    if not re.fullmatch(r"\d{1,10}:\d{1,19}(,\d{1,10}:\d{1,19})*", offsets, re.ASCII):
         raise Problem(400, "offsets must have the form of next_offsets: partition:offset,...")
     return {int(index): int(at) for index, at in (each.split(":") for each in offsets.split(","))}
 

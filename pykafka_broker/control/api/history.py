@@ -53,7 +53,7 @@ def stop_history(control: Control) -> None:
 
 def clear_history(control: Control) -> HistoryState:
     """Forget what was written down so far, and go on."""
-    control.histories.file.clear(whole=False)
+    control.histories.file.clear(whole=not control.services.image.topics)
     return _state(control)
 
 

@@ -1,6 +1,6 @@
 // Who may do what, and how much; and what the schema registry has.
 import { get } from "/page/api.js";
-import { el, named, number, pager, table, tag, toast } from "/page/dom.js";
+import { el, laidOut, named, number, pager, table, tag, wrong } from "/page/dom.js";
 
 const UNITS = { producer_byte_rate: "B/s written", consumer_byte_rate: "B/s read", request_percentage: "% of a thread", controller_mutation_rate: "changes/s", connection_creation_rate: "connections/s" };
 
@@ -26,9 +26,9 @@ export async function access(main, context) {
     const found = await get("/browse/access", {}, context.signal);
     if (JSON.stringify(found) === last) return;
     last = JSON.stringify(found);
-    acls.show(found.acls.slice(0, 1000));
-    users.show(Object.entries(found.users).slice(0, 1000));
-    quotas.show(found.quotas.slice(0, 1000));
+    acls.show(found.acls);
+    users.show(Object.entries(found.users));
+    quotas.show(found.quotas);
   });
 }
 
@@ -45,19 +45,20 @@ export async function schemas(main, context) {
   ], [], "No schema is registered.");
   let last = "";
   const load = async () => {
+    const question = JSON.stringify(asked);
     const found = await get("/browse/schemas", asked, context.signal);
-    if (JSON.stringify([found, asked]) === last || list.body.querySelector("tr.detail")) return;
+    if (question !== JSON.stringify(asked) || JSON.stringify([found, asked]) === last || list.body.querySelector("tr.detail")) return;
     last = JSON.stringify([found, asked]);
     context.keep({ ...asked, limit: null });
     list.show(found.subjects);
-    place.replaceChildren(pager(asked, found.total, (offset) => { asked.offset = offset; load(); }));
+    place.replaceChildren(pager(asked, found.total, (offset) => again({ offset })));
   };
-  search.addEventListener("input", () => {
-    asked.search = search.value;
-    asked.offset = 0;
+  const again = (change) => {
+    Object.assign(asked, change);
     list.body.querySelector("tr.detail")?.remove();
-    load().catch((error) => toast(error.message, true));
-  });
+    load().catch(wrong);
+  };
+  search.addEventListener("input", () => again({ search: search.value, offset: 0 }));
   main.append(el("h1", {}, "Schemas"), el("p.lead", {}, "What the schema registry of this broker has."), el("div.bar", {}, search), list.element, place);
   context.every(1500, load);
 }
@@ -67,17 +68,8 @@ function opener(subject) {
     const row = button.closest("tr");
     const opened = row.nextElementSibling?.classList.contains("detail");
     if (opened) row.nextElementSibling.remove();
-    else row.after(el("tr.detail", {}, el("td", { colspan: 5 }, el("div.opened", {}, el("pre", { tabindex: "0", "aria-label": "Schema" }, laidOut(subject))))));
+    else row.after(el("tr.detail", {}, el("td", { colspan: 5 }, el("div.opened", {}, el("pre", { tabindex: "0", "aria-label": "Schema" }, subject.schema_type === "PROTOBUF" ? subject.text : laidOut(subject.text))))));
     button.setAttribute("aria-expanded", String(!opened));
   } }, subject.subject);
   return button;
-}
-
-function laidOut({ schema_type: type, text }) {
-  if (type === "PROTOBUF") return text;
-  try {
-    return JSON.stringify(JSON.parse(text), null, 2);
-  } catch {
-    return text;
-  }
 }

@@ -15,27 +15,51 @@ export async function ask(method, path, { query = {}, body, signal, node } = {})
   const token = sessionStorage.getItem(TOKEN);
   if (token) headers.authorization = `Bearer ${token}`;
   if (body !== undefined) headers["content-type"] = "application/json";
-  let answer;
+  let answer, said;
   try {
     answer = await fetch((node === undefined ? "" : `/page/nodes/${node}`) + path + text, { method, headers, body: body === undefined ? undefined : JSON.stringify(body), signal, cache: "no-store" });
+    said = await answer.text();
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Error("The broker does not answer.");
+    throw Object.assign(new Error("The broker does not answer."), { status: 0 });
   }
   if (answer.status === 401) {
     await newToken();
     return ask(method, path, { query, body, signal, node });
   }
-  const content = await answer.json().catch(() => null);
-  if (!answer.ok) throw Object.assign(new Error(content?.detail ?? `HTTP ${answer.status}`), { status: answer.status, code: content?.code });
+  const content = parsed(said);
+  if (!answer.ok) throw Object.assign(new Error(content?.detail ?? (said.trim() || `HTTP ${answer.status}`)), { status: answer.status, code: content?.code });
   return content;
+}
+
+// A whole number above 2^53: calculated with as a Number, and shown and handed on with all its digits.
+class Long extends Number {
+  constructor(digits) {
+    super(digits);
+    this.digits = digits;
+  }
+  toString() { return this.digits; }
+  toLocaleString(locale) { return BigInt(this.digits).toLocaleString(locale); }
+  toJSON() { return JSON.rawJSON(this.digits); }
+}
+
+function parsed(text) {
+  const exact = (_, value, context) => (Number.isInteger(value) && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source) ? new Long(context.source) : value);
+  try {
+    return JSON.parse(text, /\d{16}/.test(text) ? exact : undefined);
+  } catch {
+    return null;
+  }
 }
 
 function newToken() {
   asking ??= new Promise((resolve) => {
     const input = el("input", { type: "password", autocomplete: "off", required: true });
-    const box = dialog("The broker asks for its control token", field("Control token", input), "Go on",
-      () => sessionStorage.setItem(TOKEN, input.value.trim()));
+    const box = dialog("The broker asks for its control token", field("Control token", input), "Go on", () => {
+      const token = input.value.trim();
+      new Headers({ authorization: token }); // refuses what no header can hold
+      sessionStorage.setItem(TOKEN, token);
+    });
     box.addEventListener("close", () => { asking = null; resolve(); });
   });
   return asking;

@@ -34,6 +34,7 @@ const VIEWS = [
   ["brokers/*", broker],
 ].map(([path, view, title, key]) => ({ parts: path.split("/"), view, title, key }));
 
+const RETRY_MS = 1000; // where a broker does not answer
 const main = document.getElementById("main");
 let leave = () => {};
 let shown = ""; // the address of the view
@@ -42,11 +43,19 @@ function find(parts) {
   return VIEWS.find((each) => each.parts.length === parts.length && each.parts.every((part, at) => part === "*" || part === parts[at]));
 }
 
-async function show() {
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part; // typed in by hand
+  }
+}
+
+async function show(_, retried = false) {
   leave();
   shown = location.hash;
   const [address, query] = shown.replace(/^#\/?/, "").split("?");
-  const parts = address.split("/").map(decodeURIComponent);
+  const parts = address.split("/").map(decoded);
   const found = find(parts);
   const ending = new AbortController();
   leave = () => ending.abort();
@@ -69,7 +78,9 @@ async function show() {
     await found.view(content, context, ...parts.slice(1));
   } catch (error) {
     if (!ending.signal.aborted) content.append(el("p.problem", { role: "alert" }, error.message));
+    if (error.status === 0 || error.status >= 500) setTimeout(() => { if (!ending.signal.aborted) show(null, true); }, RETRY_MS);
   }
+  if (ending.signal.aborted || retried) return; // the focus is where the user has put it
   const there = document.activeElement;
   if (!content.contains(there) && !there?.closest(".timeline")) main.focus({ preventScroll: true });
 }
@@ -161,6 +172,7 @@ document.getElementById("theme").addEventListener("click", () => theme(true));
 document.getElementById("help").addEventListener("click", help);
 keyboard(navigation());
 addEventListener("hashchange", show);
+document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); }); // "#main" is no view
 await joinNodes(document.getElementById("nodes"), show);
 show();
 clock();

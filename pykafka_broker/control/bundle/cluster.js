@@ -32,15 +32,21 @@ export const notice = (view) => (several() && OF_ONE_NODE.has(view)
 
 const askAt = (node, method, path, said) => ask(method, path, { ...said, node: node === nodes[0] ? undefined : node });
 
-// what has come since the last look, with the node that it is from; after: numbers by node, which are moved on
-export async function news(path, query, after, signal) {
+// rows with what has come since the last look, each with the node that it is from; last: the newest row by node, which is
+// moved on, and asked for once more: where it is missing, the broker has begun to count anew
+export async function news(path, query, rows, last, signal) {
+  const errors = [];
   const from = meant.length ? meant : [undefined];
   const told = await Promise.all(from.map(async (node) => {
-    const said = { query: { ...query, after: after[node] ?? 0 }, signal };
-    const rows = await (node === undefined ? ask("GET", path, said) : askAt(node, "GET", path, said)).catch(unlessAborted(signal));
-    if (rows?.length) after[node] = rows.at(-1).number;
-    return (rows ?? []).map((each) => ({ ...each, node }));
+    const [before, known] = [last[node], rows.filter((each) => each.node === node)];
+    const said = { query: { ...query, after: before ? before.number - 1 : 0 }, signal };
+    const found = await (node === undefined ? ask("GET", path, said) : askAt(node, "GET", path, said)).catch(unlessAborted(signal, errors));
+    if (found === null) return known;
+    last[node] = found.at(-1);
+    const goesOn = before && found[0]?.number === before.number && found[0].time === before.time;
+    return (goesOn ? known.concat(found.slice(1)) : found).map((each) => ({ ...each, node }));
   }));
+  if (errors.length === from.length) throw errors[0];
   return told.flat().sort((a, b) => a.time - b.time);
 }
 
@@ -128,7 +134,7 @@ async function partitions(name, signal) {
 }
 
 const leaderOf = (row) => (nodes.includes(row.leader) ? row.leader : nodes[0]);
-const parse = (text) => text.split(",").filter(Boolean).map((each) => each.split(":").map(Number));
+const parse = (text) => text.split(",").filter(Boolean).map((each) => each.split(":")).map(([index, offset]) => [Number(index), offset]);
 
 async function records([name], path, { query, signal }) {
   const rows = await partitions(name, signal);
@@ -139,22 +145,30 @@ async function records([name], path, { query, signal }) {
     const row = rows.find((each) => each.partition === Number(query.partition));
     return askAt(row ? leaderOf(row) : nodes[0], "GET", path, { query, signal });
   }
-  if (from_time !== undefined) rows.forEach((row) => asked.push([leaderOf(row), { ...rest, from_time, partition: row.partition }]));
+  const [led, leaderless] = [true, false].map((known) => rows.filter((each) => nodes.includes(each.leader) === known));
+  if (from_time !== undefined) led.forEach((row) => asked.push([leaderOf(row), { ...rest, from_time, partition: row.partition }]));
   else {
     const back = before !== undefined || newest;
     const positions = new Map(before !== undefined ? parse(before) : offsets !== undefined ? parse(offsets) : rows.map((each) => [each.partition, newest ? each.end ?? 0 : from_offset ?? 0]));
     const byLeader = new Map();
-    for (const row of rows.filter((each) => positions.has(each.partition))) {
+    for (const row of led.filter((each) => positions.has(each.partition))) {
       byLeader.set(leaderOf(row), [...(byLeader.get(leaderOf(row)) ?? []), `${row.partition}:${positions.get(row.partition)}`]);
     }
     byLeader.forEach((those, node) => asked.push([node, { ...rest, [back ? "before" : "offsets"]: those.join(",") }]));
   }
-  const told = await Promise.all(asked.map(([node, said]) => askAt(node, "GET", path, { query: said, signal })));
+  const [errors, missing] = [[], []];
+  const told = (await Promise.all(asked.map(async ([node, said]) => {
+    const answer = await askAt(node, "GET", path, { query: said, signal }).catch(unlessAborted(signal, errors));
+    if (answer === null) missing.push(...(said.partition === undefined ? parse(said.before ?? said.offsets).map(([index]) => index) : [said.partition]));
+    return answer;
+  }))).filter(Boolean);
+  if (errors.length && !told.length) throw errors[0];
   const join = (texts) => texts.filter(Boolean).join(",") || null;
   return {
     records: ordered(told.flatMap((each) => each.records), (each) => each.timestamp, false),
     next_offsets: join(told.map((each) => each.next_offsets)) ?? "", earlier_offsets: join(told.map((each) => each.earlier_offsets)),
     more: told.some((each) => each.more), looked_at: told.reduce((sum, each) => sum + each.looked_at, 0),
+    missing: [...missing, ...leaderless.map((each) => each.partition)].sort((a, b) => a - b),
   };
 }
 
@@ -208,7 +222,21 @@ async function askAll(method, path, said) {
 
 const ELSEWHERE = new Set(["NOT_LEADER_OR_FOLLOWER", "NOT_COORDINATOR", "GROUP_ID_NOT_FOUND", "NOT_CONTROLLER"]);
 
+async function deleteRecords(name, path, { query }) {
+  for (const row of await partitions(name)) await askAt(leaderOf(row), "DELETE", path, { query: { ...query, partition: row.partition } });
+}
+
+async function produce(name, path, { body }) {
+  // each node has a turn of its own among the partitions, and may come to one that another node leads
+  const rows = await partitions(name);
+  const row = rows[Math.floor(Math.random() * rows.length)];
+  return askAt(leaderOf(row), "POST", path, { body: { records: body.records.map((each) => ({ ...each, partition: row.partition })) } });
+}
+
 async function tellOne(method, path, said) {
+  const [, name] = /^\/topics\/([^/]+)\/records$/.exec(path) ?? [];
+  if (name && method === "DELETE" && !said.query.partition) return deleteRecords(name, path, said);
+  if (name && method === "POST" && said.body.records.every((each) => (each.key ?? each.key_base64 ?? each.partition ?? null) === null)) return produce(name, path, said);
   // the first node that it is for; nothing is done by the others
   let first = null;
   for (const node of nodes) {

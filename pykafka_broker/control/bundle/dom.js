@@ -1,19 +1,37 @@
 // Elements and what is made of them. Rule: what the broker tells becomes text and never markup.
 
 const SVG = "http://www.w3.org/2000/svg";
+const MOST_ROWS = 1000; // of a table
+const MOST_INDENTED = 40; // levels of JSON
 
 export function el(name, attributes = {}, ...children) {
   const [tag, ...classes] = name.split(".");
   const element = document.createElement(tag);
   if (classes.length) element.className = classes.join(" ");
   for (const [key, value] of Object.entries(attributes ?? {})) {
-    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), singly(value));
     else if (value === true) element.setAttribute(key, "");
     else if (value !== false && value !== null && value !== undefined) element.setAttribute(key, value);
   }
   element.append(...children.flat(Infinity).filter((each) => each !== null && each !== undefined && each !== false));
   return element;
 }
+
+// a handler that does nothing while its last step is under way, and shows why a step failed
+const singly = (step) => {
+  let busy = false;
+  return async (event) => {
+    if (busy) return;
+    busy = true;
+    try {
+      await step(event);
+    } catch (error) {
+      wrong(error);
+    } finally {
+      busy = false;
+    }
+  };
+};
 
 export const number = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en-US"));
 
@@ -47,9 +65,10 @@ export function table(label, columns, rows, nothing = "Nothing here.") {
     return el(column.number ? "th.number" : "th", { scope: "col", "aria-sort": order }, title);
   });
   const body = el("tbody");
-  const show = (these) => keepingFocus(body, () => body.replaceChildren(...(these.length
-    ? these.map((row) => el("tr", {}, columns.map((column) => el(column.number ? "td.number" : "td", {}, column.of(row)))))
-    : [el("tr", {}, el("td.empty", { colspan: columns.length }, nothing))])));
+  const show = (these, total = these.length) => keepingFocus(body, () => body.replaceChildren(...(these.length
+    ? these.slice(0, MOST_ROWS).map((row) => el("tr", {}, columns.map((column) => el(column.number ? "td.number" : "td", {}, column.of(row)))))
+    : [el("tr", {}, el("td.empty", { colspan: columns.length }, nothing))]), ...(total > these.length || total > MOST_ROWS
+    ? [el("tr", {}, el("td.empty", { colspan: columns.length }, `The first ${number(Math.min(these.length, MOST_ROWS))} of ${number(total)}.`))] : [])));
   show(rows);
   const whole = el("div.scroll", {}, el("table", { "aria-label": label }, el("thead", {}, el("tr", {}, head)), body));
   return { element: whole, body, show };
@@ -66,12 +85,37 @@ export function keepingFocus(element, change) {
   // what is shown anew every second must not throw out who goes through it with the keyboard
   const stops = () => [...element.querySelectorAll("a,button")];
   const at = stops().indexOf(document.activeElement);
+  if (at < 0) return change();
+  const named = (each) => each.getAttribute("href") ?? each.textContent;
+  const was = named(document.activeElement);
   change();
-  if (at >= 0) stops()[at]?.focus({ preventScroll: true });
+  const [same, ...others] = stops().filter((each) => named(each) === was);
+  (same && !others.length ? same : stops()[at])?.focus({ preventScroll: true }); // rows may have changed places
+}
+
+export function laidOut(json) {
+  // by its tokens: to parse and write it again would round long numbers and drop names that come twice
+  const pieces = [];
+  try {
+    JSON.parse(json);
+    let [depth, before] = [0, ""];
+    for (const token of json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g)) {
+      const [begun, ends] = ["{[".includes(before), "}]".includes(token)];
+      depth -= ends;
+      if (before && (ends ? !begun : begun || before === ",")) pieces.push(`\n${"  ".repeat(Math.min(depth, MOST_INDENTED))}`);
+      pieces.push(token === ":" ? ": " : token);
+      depth += "{[".includes(token);
+      before = token;
+    }
+  } catch {
+    return json; // it is no JSON, or has a text that is too long for the expression
+  }
+  return pieces.join("");
 }
 
 export function pager(state, total, change) {
   const last = Math.min(state.offset + state.limit, total);
+  if (state.offset && state.offset >= total) queueMicrotask(() => change(Math.max(0, state.limit * Math.floor((total - 1) / state.limit)))); // rows have gone
   const step = (by) => () => change(Math.max(0, state.offset + by * state.limit));
   return el("div.bar", {},
     el("span.quiet.grow", { "aria-live": "polite" }, total ? `${number(state.offset + 1)}–${number(last)} of ${number(total)}` : "0"),
@@ -98,6 +142,8 @@ export function toast(text, bad = false) {
   setTimeout(() => shown.remove(), bad ? 8000 : 3500);
 }
 
+export const wrong = (error) => { if (error.name !== "AbortError") toast(error.message, true); };
+
 export function dialog(title, fields, action, done, { danger = false } = {}) {
   // fields: elements; done(form) does it, and may throw what is then shown in the dialog
   const problem = el("div");
@@ -105,14 +151,17 @@ export function dialog(title, fields, action, done, { danger = false } = {}) {
     el("button", { type: "button", onclick: () => box.close() }, action ? "Cancel" : "Close"),
     action ? el(`button.main${danger ? ".danger-fill" : ""}`, { type: "submit" }, action) : null));
   const box = el("dialog", { "aria-label": title, onclose: () => box.remove() }, form);
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  const submit = singly(async () => {
     try {
       await done(form);
-      box.close();
     } catch (error) {
-      problem.replaceChildren(el("p.problem", { role: "alert" }, error.message));
+      if (error.name !== "AbortError") return problem.replaceChildren(el("p.problem", { role: "alert" }, error.message));
     }
+    box.close(); // the deed is done also where its view has been left before it could show that
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    submit();
   });
   document.body.append(box);
   box.showModal();

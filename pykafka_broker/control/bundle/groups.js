@@ -1,6 +1,6 @@
 // Groups: who is a member, what they have, and how far behind they are, as it changes.
 import { get, part, post, remove } from "/page/api.js";
-import { dialog, el, field, named, number, pager, sortedBy, table, tag, toast, typedAgain } from "/page/dom.js";
+import { dialog, el, field, named, number, pager, sortedBy, table, tag, toast, typedAgain, wrong } from "/page/dom.js";
 
 const KINDS = { Stable: "good", Empty: "", Dead: "bad", PreparingRebalance: "warn", CompletingRebalance: "warn", Assigning: "warn", Reconciling: "warn" };
 const SHOWN = 500; // rows of a table without pages
@@ -34,7 +34,7 @@ export async function groups(main, context) {
     } else list.show(found.groups);
     pages.replaceChildren(pager(asked, found.total, (offset) => { asked.offset = offset; again(); }));
   };
-  const again = () => load(true).catch((error) => { if (error.name !== "AbortError") toast(error.message, true); });
+  const again = () => load(true).catch(wrong);
   search.addEventListener("input", () => { asked.search = search.value; asked.offset = 0; again(); });
   main.append(el("h1", {}, "Groups"), el("div.bar", {}, search), place);
   context.every(1000, () => load());
@@ -65,7 +65,7 @@ export async function group(main, context, id) {
     const found = await get(`/groups/${part(id)}`, {}, context.signal);
     if (JSON.stringify(found) === last) return;
     last = JSON.stringify(found);
-    const lag = found.offsets.reduce((sum, each) => sum + each.lag, 0);
+    const lag = found.offsets.reduce((sum, each) => sum + Number(each.lag), 0);
     about.replaceChildren(state(found.state), ` ${found.type}, ${found.members.length} member${found.members.length === 1 ? "" : "s"}, lag ${number(lag)}`);
     topics = [...new Set(found.offsets.map((each) => each.topic))];
     members.show(found.members.slice(0, SHOWN));

@@ -48,5 +48,5 @@ export async function connections(main, context) {
     { title: "Listener", of: (each) => each.listener },
   ], [], "Nobody is connected.");
   main.append(el("h1", {}, "Connections"), el("p.lead", {}, "Clients that are connected now. A client has several connections."), list.element);
-  context.every(1000, async () => list.show((await get("/connections", {}, context.signal)).slice(0, 1000)));
+  context.every(1000, async () => list.show(await get("/connections", {}, context.signal)));
 }

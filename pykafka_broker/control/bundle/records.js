@@ -1,6 +1,6 @@
 // The records of a topic: looked through a page at a time, written, followed live.
 import { get, part, post } from "/page/api.js";
-import { bytes, dialog, el, field, number, table, tag, time, toast } from "/page/dom.js";
+import { bytes, dialog, el, field, laidOut, number, table, tag, time, toast, wrong } from "/page/dom.js";
 import { topicHead } from "/page/topics.js";
 
 const PIECE_BYTES = 64 << 10;
@@ -12,7 +12,7 @@ export async function records(main, context, name) {
   const { total } = await get(`/browse/topics/${part(name)}`, { limit: 1 }, context.signal);
   const form = filters(total, context.query);
   const status = el("span.quiet.grow", { "aria-live": "polite" });
-  const more = el("button", { type: "button", id: "next", disabled: true }, "More");
+  const more = el("button", { type: "button", id: "next", disabled: true, onclick: () => run(backwards ? "earlier" : "onwards") }, "More");
   const list = table("Records", [
     { title: "Partition", number: true, of: (each) => String(each.partition) },
     { title: "Offset", number: true, of: (each) => opener(name, total, each, () => run("anew")) },
@@ -25,13 +25,21 @@ export async function records(main, context, name) {
   let offsets = null; // where what comes later begins
   let before = null; // where what came earlier ends; null where the log begins, or where it is read forwards
   let backwards = true;
+  let wanted = {}; // what the rows were read by: the form may have been changed since
+  let readings = 0; // of several answers to the form only the last one counts
 
   async function load(which) {
-    const query = which === "onwards" ? { ...form.contents(), offsets } : which === "earlier" ? { ...form.contents(), before } : form.query();
+    readings += which === "anew";
+    const reading = readings;
+    const [contents, kept, newest] = [which === "anew" ? form.contents() : wanted, form.kept(), form.newestFirst()];
+    const query = which === "onwards" ? { ...contents, offsets } : which === "earlier" ? { ...contents, before } : form.query();
     const found = await get(`/browse/topics/${part(name)}/records`, { ...query, decode: true, limit: 100 }, context.signal);
-    if (which === "anew") context.keep(form.kept());
+    if (reading !== readings || (which === "onwards" && offsets !== query.offsets) || (which === "earlier" && before !== query.before)) return;
+    if (which === "anew") {
+      context.keep(kept);
+      [wanted, backwards] = [contents, newest];
+    }
     rows = which === "earlier" ? found.records.concat(rows) : which === "onwards" ? rows.concat(found.records) : found.records;
-    if (which === "anew") backwards = form.newestFirst();
     if (which !== "earlier") offsets = found.next_offsets;
     if (which !== "onwards") before = found.earlier_offsets;
     if (rows.length > MOST_ROWS) {
@@ -43,13 +51,13 @@ export async function records(main, context, name) {
     more.textContent = backwards ? "Older" : "More";
     more.disabled = backwards ? !before : !found.more;
     const end = !more.disabled ? "" : !backwards ? ", up to the end" : before === null ? ", back to the first" : "";
-    status.textContent = `${number(rows.length)} shown, ${number(found.looked_at)} looked at${end}`;
+    const lacking = found.missing?.length ? `, without partition ${found.missing.join(", ")}: no leader answers` : "";
+    status.textContent = `${number(rows.length)} shown, ${number(found.looked_at)} looked at${end}${lacking}`;
     if (which !== "onwards" || found.records.length) list.show(backwards ? [...rows].reverse() : rows);
   }
 
-  const run = (which) => load(which).catch((error) => { if (error.name !== "AbortError") { status.textContent = ""; toast(error.message, true); } });
+  const run = (which) => load(which).catch(wrong);
   form.element.addEventListener("submit", (event) => { event.preventDefault(); run("anew"); });
-  more.addEventListener("click", () => run(backwards ? "earlier" : "onwards"));
   main.append(form.element, el("div.bar", {}, status, more,
     el("button.main", { type: "button", onclick: () => produce(name, total, () => run("anew")) }, "Produce a record")), list.element);
   await run("anew");
@@ -121,8 +129,7 @@ function tools(topic, partitions, record, done) {
     toast("The record is copied, as JSON that the control API takes.");
   };
   const again = async () => produce(topic, partitions, done, await asWritten(topic, record));
-  const guarded = (step) => () => step().catch((error) => toast(error.message, true));
-  return el("div.bar", {}, el("button", { type: "button", onclick: guarded(again) }, "Produce again"), el("button", { type: "button", onclick: guarded(copy) }, "Copy"));
+  return el("div.bar", {}, el("button", { type: "button", onclick: again }, "Produce again"), el("button", { type: "button", onclick: copy }, "Copy"));
 }
 
 async function asWritten(topic, record) {
@@ -139,7 +146,7 @@ async function whole(topic, record, which) {
   const query = { part: which, max_bytes: MOST_COPIED };
   const { base64 } = await get(`/browse/topics/${part(topic)}/partitions/${record.partition}/records/${record.offset}`, query);
   try {
-    return { text: new TextDecoder("utf-8", { fatal: true }).decode(raw(base64)) };
+    return { text: new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(raw(base64)) };
   } catch {
     return { base64 };
   }
@@ -202,32 +209,11 @@ function namedSchema(record, which) {
 function readable(data, whole) {
   let text;
   try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(data, { stream: !whole });
+    text = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true }).decode(data, { stream: !whole });
   } catch {
     return hexDump(data);
   }
-  if (!whole || !/^\s*[[{]/.test(text)) return text;
-  try {
-    JSON.parse(text);
-    return laidOut(text);
-  } catch {
-    return text;
-  }
-}
-
-function laidOut(json) {
-  // by its tokens: to parse and write it again would round long numbers and drop names that come twice
-  let text = "";
-  let depth = 0;
-  const line = () => `\n${"  ".repeat(depth)}`;
-  for (const token of json.match(/"(?:[^"\\]|\\.)*"|[{}[\],:]|[^\s{}[\],:"]+/g) ?? []) {
-    if (token === "{" || token === "[") { depth += 1; text += token + line(); }
-    else if (token === "}" || token === "]") { depth -= 1; text = /[{[]\s*$/.test(text) ? text.trimEnd() + token : text + line() + token; }
-    else if (token === ",") text += token + line();
-    else if (token === ":") text += ": ";
-    else text += token;
-  }
-  return text;
+  return whole && /^\s*[[{]/.test(text) ? laidOut(text) : text;
 }
 
 const raw = (base64) => Uint8Array.from(atob(base64), (each) => each.charCodeAt(0));
@@ -244,22 +230,27 @@ function hexDump(data) {
 }
 
 function produce(topic, partitions, done, like = { key: null, value: "", headers: [] }) {
-  // like: a record to begin with. What is no text makes key and value base64, and headers of bytes are left out.
-  const bytesOf = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
-  const isBase64 = "key_base64" in like || "value_base64" in like;
+  // like: a record to begin with. What an input would change makes key and value base64, and headers stay as they are.
+  const bytesOf = (text) => btoa(Array.from(new TextEncoder().encode(text), (each) => String.fromCharCode(each)).join(""));
+  const isBase64 = "key_base64" in like || "value_base64" in like || /[\r\n]/.test(like.key) || /\r/.test(like.value);
+  const isLine = ({ name, value }) => typeof value === "string" && !/^\s|[:\r\n]|\s$/.test(name) && name && !/^\s|[\r\n]|\s$/.test(value);
+  const others = like.headers.filter((each) => !isLine(each));
   const first = (which) => like[`${which}_base64`] ?? (isBase64 && like[which] ? bytesOf(like[which]) : like[which]);
   const partition = el("input", { type: "number", min: 0, max: partitions - 1, placeholder: "by the key", value: like.partition });
   const [key, value, headers] = [el("input", { autocomplete: "off", value: first("key") }), el("textarea", {}, first("value") ?? ""),
-    el("textarea", { rows: 2, placeholder: "name: value" }, like.headers.filter((each) => "value" in each).map((each) => `${each.name}: ${each.value ?? ""}`).join("\n"))];
+    el("textarea", { rows: 2, placeholder: "name: value" }, like.headers.filter(isLine).map((each) => `${each.name}: ${each.value}`).join("\n"))];
   const [noKey, tombstone, base64] = [el("input", { type: "checkbox", checked: first("key") === null }), el("input", { type: "checkbox", checked: first("value") === null }), el("input", { type: "checkbox", checked: isBase64 })];
   key.addEventListener("input", () => { noKey.checked = false; });
+  value.addEventListener("input", () => { tombstone.checked = false; });
   dialog(`Produce to ${topic}`, [field("Key", key), field("No key", noKey), field("Value", value), field("No value (tombstone)", tombstone),
-    field("Key and value are base64", base64), field("Headers, one a line", headers), field("Partition", partition)], "Produce", async () => {
-    const record = { headers: headers.value.split("\n").filter((line) => line.trim()).map((line) => {
+    field("Key and value are base64", base64), field("Headers, one a line", headers),
+    others.length ? el("p.quiet", {}, `and as they are: ${others.map((each) => each.name).join(", ")}`) : null, field("Partition", partition)], "Produce", async () => {
+    const lines = headers.value.split("\n").filter((line) => line.trim()).map((line) => {
       const at = line.indexOf(":");
       if (at < 1) throw new Error(`"${line}" is not name: value`);
       return { name: line.slice(0, at).trim(), value: line.slice(at + 1).trim() };
-    }) };
+    });
+    const record = { headers: [...lines, ...others] };
     const suffix = base64.checked ? "_base64" : "";
     if (!noKey.checked) record[`key${suffix}`] = key.value;
     if (!tombstone.checked) record[`value${suffix}`] = value.value;

@@ -20,8 +20,8 @@ export async function requests(main, context) {
     { title: "Answered", number: true, of: (each) => bytes(each.response_bytes) },
     { title: "Errors", of: (each) => [each.errors.map((name) => tag(name, "bad")), each.fault === null ? null : tag(`fault ${each.fault}`, "warn")] },
   ], [], "Nobody has asked for anything yet.");
-  let [rows, after] = [[], {}];
-  const fresh = () => { rows = []; after = {}; };
+  let [rows, newest] = [[], {}];
+  const fresh = () => { rows = []; newest = {}; };
   [api, client, topic].forEach((each) => each.addEventListener("change", fresh));
   main.append(el("h1", {}, "Requests"), el("form.bar", { onsubmit: (event) => { event.preventDefault(); fresh(); } }, field("API", api), field("Client id", client), field("Topic", topic), field("Only errors", errors), field("Pause", pause), status), list.element);
   let last = "";
@@ -30,7 +30,10 @@ export async function requests(main, context) {
     const [wanted, from, about] = [api, client, topic].map((each) => each.value.trim());
     context.keep({ api: wanted, client: from, topic: about, errors: errors.checked });
     const asked = { api: wanted, client_id: from, topic: about, waiting: false, limit: MOST };
-    rows = rows.concat(await news("/requests", asked, after, context.signal)).slice(-MOST);
+    const mine = newest;
+    const found = await news("/requests", asked, rows, newest, context.signal);
+    if (mine !== newest) return; // something else is looked for by now
+    rows = found.slice(-MOST);
     const shown = rows.filter((each) => !errors.checked || each.errors.length);
     const now = `${shown[0]?.number} ${shown.at(-1)?.node} ${shown.at(-1)?.number} ${shown.length}`;
     if (now === last || list.body.contains(document.activeElement)) return;
@@ -51,7 +54,8 @@ function opener(request) {
     button.setAttribute("aria-expanded", "true");
     const cell = el("td", { colspan: 9 }, el("p.quiet", {}, "…"));
     row.after(el("tr.detail", {}, cell));
-    const found = await atNode(request.node, "/requests", { connection: request.connection, after: request.number - 1, waiting: false, bodies: true, records: true, limit: 10000 }).catch(() => []);
+    const found = await atNode(request.node, "/requests", { connection: request.connection, after: request.number - 1, waiting: false, bodies: true, records: true, limit: 10000 }).catch((error) => error);
+    if (found instanceof Error) return cell.replaceChildren(el("p.problem", { role: "alert" }, found.message));
     const whole = found.find((each) => each.number === request.number);
     const says = `Connection ${request.connection} from ${request.client}, ${request.principal}, listener ${request.listener}, correlation id ${request.correlation_id}`;
     cell.replaceChildren(el("p.quiet", {}, says), ...(whole

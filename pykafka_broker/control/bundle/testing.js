@@ -1,6 +1,6 @@
 // Faults and the clock: what a test does to the broker, by hand.
 import { get, part, post, remove } from "/page/api.js";
-import { bytes, dialog, el, field, named, number, table, tag, time, toast } from "/page/dom.js";
+import { bytes, dialog, el, field, named, number, table, tag, time, toast, wrong } from "/page/dom.js";
 
 const UNSAID = new Set(["id", "hits", "held", "fitted", "spent"]);
 const PLAIN = { every: 1, probability: 1, delay_ms: 0, delay_clock: "broker", throttle_ms: 0 };
@@ -9,15 +9,8 @@ const STEPS = [["1 s", 1000], ["1 min", 60000], ["1 hour", 3600000], ["1 day", 8
 export async function testing(main, context) {
   const now = el("b");
   const frozen = el("span");
-  const again = () => load(true).catch((error) => toast(error.message, true));
-  const act = (step) => async () => {
-    try {
-      await step();
-    } catch (error) {
-      toast(error.message, true);
-    }
-    again();
-  };
+  const again = () => load(true).catch(wrong);
+  const act = (step) => () => step().finally(again);
   const advance = (ms) => act(() => post("/clock/advance", { ms }));
   const list = table("Faults", [
     { title: "Fault", number: true, of: (each) => String(each.id) },

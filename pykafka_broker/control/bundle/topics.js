@@ -1,6 +1,6 @@
 // Topics: the list, one topic's partitions and configs, and what is made and removed.
 import { get, part, post, remove } from "/page/api.js";
-import { bytes, dialog, el, field, named, number, pager, sortedBy, table, tag, toast, typedAgain } from "/page/dom.js";
+import { bytes, dialog, el, field, named, number, pager, sortedBy, table, tag, toast, typedAgain, wrong } from "/page/dom.js";
 import { groupColumns } from "/page/groups.js";
 
 export async function topics(main, context) {
@@ -13,7 +13,7 @@ export async function topics(main, context) {
   const search = el("input", { type: "search", placeholder: "Search ( / )", "aria-label": "Search topics", value: state.search });
   const internal = el("input", { type: "checkbox", checked: state.internal });
   const place = el("div");
-  const sorted = sortedBy(state, () => load(true).catch(fail));
+  const sorted = sortedBy(state, () => again());
   const columns = [
     { title: "Topic", sort: sorted("name"), of: (each) => [named(each.name, `#/topics/${part(each.name)}`), " ", each.internal ? tag("internal") : null] },
     { title: "Partitions", number: true, sort: sorted("partitions"), of: (each) => number(each.partitions) },
@@ -35,18 +35,22 @@ export async function topics(main, context) {
     rates.took(found.topics);
     const now = JSON.stringify([found, question, rates.moving]);
     if (now === last && !whole) return;
-    last = now;
     if (whole || !shown || shown.total !== found.total) {
       const list = table("Topics", columns, found.topics, state.search ? "No topic has that in its name." : "There are no topics yet.");
       const focused = document.activeElement?.id;
-      place.replaceChildren(list.element, pager(state, found.total, (offset) => { state.offset = offset; load(true).catch(fail); }));
+      place.replaceChildren(list.element, pager(state, found.total, (offset) => again({ offset })));
       if (focused === "next" || focused === "previous") document.getElementById(focused)?.focus();
       shown = { total: found.total, list };
-    } else if (!shown.list.body.contains(document.activeElement)) shown.list.show(found.topics);
+    } else if (shown.list.body.contains(document.activeElement)) return; // not while a link is pressed
+    else shown.list.show(found.topics);
+    last = now;
   }
-  const fail = (error) => { if (error.name !== "AbortError") toast(error.message, true); };
-  search.addEventListener("input", () => { state.search = search.value; state.offset = 0; load(true).catch(fail); });
-  internal.addEventListener("change", () => { state.internal = internal.checked; state.offset = 0; load(true).catch(fail); });
+  const again = (change) => {
+    Object.assign(state, change);
+    load(true).catch(wrong);
+  };
+  search.addEventListener("input", () => again({ search: search.value, offset: 0 }));
+  internal.addEventListener("change", () => again({ internal: internal.checked, offset: 0 }));
   main.append(el("h1", {}, "Topics"), el("div.bar", {}, el("span.grow", {}, search), field("Internal topics", internal),
     el("button.main", { type: "button", onclick: () => create() }, "Create a topic")), place);
   context.every(1500, () => load());
@@ -114,13 +118,14 @@ export async function topic(main, context, name, tab) {
   let last = "";
   let total = 0;
   const load = async () => {
+    const { offset } = state;
     const found = await get(`/browse/topics/${part(name)}`, state, context.signal);
-    if (JSON.stringify(found) === last) return;
+    if (offset !== state.offset || JSON.stringify(found) === last) return;
     last = JSON.stringify(found);
     total = found.total;
     about.replaceChildren(`${number(found.total)} partition${found.total === 1 ? "" : "s"}, id `, el("span.mono", {}, found.topic_id));
     list.show(found.partitions);
-    place.replaceChildren(found.total > state.limit ? pager(state, found.total, (offset) => { state.offset = offset; load(); }) : "");
+    place.replaceChildren(found.total > state.limit ? pager(state, found.total, (offset) => { state.offset = offset; load().catch(wrong); }) : "");
   };
   await load();
   main.append(el("div.bar", {}, about,
@@ -133,7 +138,10 @@ export async function topic(main, context, name, tab) {
 async function readers(main, context, name) {
   const list = table("Groups", groupColumns(() => null), [], "No group has committed an offset of this topic.");
   main.append(list.element);
-  context.every(1500, async () => list.show((await get("/browse/groups", { topic: name, limit: 500 }, context.signal)).groups));
+  context.every(1500, async () => {
+    const { groups, total } = await get("/browse/groups", { topic: name, limit: 500 }, context.signal);
+    list.show(groups, total);
+  });
 }
 
 function grow(name, total, done) {

@@ -14,5 +14,5 @@ export async function transactions(main, context) {
     { title: "Partitions", of: (each) => Object.entries(each.partitions).map(([topic, those]) => el("div", {}, el("a", { href: `#/topics/${part(topic)}/records` }, topic), " ", those.join(", "))) },
   ], [], "No transactional id has been used.");
   main.append(el("h1", {}, "Transactions"), el("p.lead", {}, "Transactional ids, with the transaction under way or the last one."), list.element);
-  context.every(1000, async () => list.show((await get("/browse/transactions", {}, context.signal)).slice(0, 1000)));
+  context.every(1000, async () => list.show(await get("/browse/transactions", {}, context.signal)));
 }

@@ -171,7 +171,7 @@ class RecordsAcknowledged(Fact):
 
 @dataclass(kw_only=True)
 class GroupReset(Fact):
-    """A group was deleted, or a share group's offsets were set or deleted: it begins anew."""
+    """A group or offsets of it were deleted, or a share group's offsets were set: it begins anew."""
 
     kind = "group reset"
     group: str
@@ -397,5 +397,6 @@ _READERS: dict[ApiKey, Callable[[Any, Any, _Common, TopicName], Iterator[Fact]]]
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: _group_reset,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: _group_reset,
     ApiKey.DELETE_GROUPS: _group_reset,
+    ApiKey.OFFSET_DELETE: _group_reset,
     ApiKey.DELETE_TOPICS: _deleted,
 }

@@ -228,6 +228,16 @@ class TopicSums:
     failed_fetch_requests: int = 0
 
 
+def _counted_as(exchange: Exchange) -> tuple[str, int]:
+    """Return the API and version that an exchange counts for. An API that Kafka has not counts as "unknown", such a
+    version as -1: a client that invents them makes no further sums.
+    """
+    spec = exchange.spec
+    if spec is None:
+        return "unknown", -1
+    return spec.name, exchange.version if spec.min_version <= exchange.version <= spec.max_version else -1
+
+
 class RequestCounts:
     """Sums over all answered requests."""
 
@@ -286,17 +296,17 @@ class RequestCounts:
             self._add_sizes(self._next_uncounted())
 
     def _add_sizes(self, exchange: Exchange) -> None:
-        sums = self.apis[exchange.api, exchange.version]
+        sums = self.apis[_counted_as(exchange)]
         sums.requests += 1
         sums.duration_ns += exchange.duration_ns
         sums.request_bytes += exchange.request_bytes
         sums.answer_bytes += exchange.answer_bytes
 
     def _add(self, exchange: Exchange) -> None:
-        api = exchange.api
         self._add_sizes(exchange)
+        api, version = _counted_as(exchange)
         for error in exchange.errors or (NO_ERROR,):
-            self.errors[api, str(exchange.version), error] += 1
+            self.errors[api, str(version), error] += 1
         if exchange.api_key == ApiKey.PRODUCE:
             self._add_produce(exchange)
         elif exchange.api_key == ApiKey.FETCH:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 
 from interop.raw import RawClient
+from pykafka_broker.control.api import browse as operations
+from pykafka_broker.control.control import InProcessClient
 from pykafka_broker.protocol.messages import alter_client_quotas_request as altering
+from pykafka_broker.protocol.messages.describe_transactions_request import DescribeTransactionsRequest
 from pykafka_broker.testing import ControlError, KafkaBroker
 
 MANY = 120
@@ -182,3 +185,23 @@ def test_what_there_is_in_sums(broker: KafkaBroker) -> None:
     after = browse(broker, "")
     assert (after["topics"] - before["topics"], after["partitions"] - before["partitions"]) == (1, 4)
     assert after["now_ms"] >= before["now_ms"]
+
+
+def test_transactions_are_described_a_few_in_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    at_once: list[int] = []
+    ask = InProcessClient.ask
+
+    async def counted(client: InProcessClient, request: Any, version: int | None = None) -> Any:
+        if isinstance(request, DescribeTransactionsRequest):
+            at_once.append(len(request.transactional_ids))
+        return await ask(client, request, version)
+
+    monkeypatch.setattr(InProcessClient, "ask", counted)
+    monkeypatch.setattr(operations, "_IDS_IN_A_TURN", 2)
+    with KafkaBroker(in_process=True) as broker:
+        assert browse(broker, "/transactions") == []
+        for name in "edcba":
+            Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": name}).init_transactions()
+        rows = browse(broker, "/transactions")
+    assert [each["transactional_id"] for each in rows] == [*"abcde"]
+    assert at_once == [2, 2, 1]

@@ -392,3 +392,8 @@ def test_what_comes_out_of_batches_counts_and_clients_are_served_meanwhile(tmp_p
     found = asyncio.run(rest_of(scan(partition, 0, RecordFilter(), 10, 1, budget), counted))
     assert ([each.offset for each in found.records], found.next_offset, found.at_end) == ([0, 1], 2, False)
     assert turns > 2 * 8  # a step unpacks some hundred KiB
+
+
+def test_a_page_behind_every_offset_is_followed_by_another(broker: KafkaBroker, numbered: str) -> None:
+    page = browse(broker, f"/topics/{numbered}/records", from_offset=2**63 - 1)
+    assert browse(broker, f"/topics/{numbered}/records", offsets=page["next_offsets"])["records"] == []

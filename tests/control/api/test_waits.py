@@ -7,7 +7,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any
 
@@ -18,6 +18,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from interop.raw import RawClient
 from pykafka_broker.control import control
 from pykafka_broker.control.api import metrics, waits
+from pykafka_broker.control.reading import FoundRecord, TopicWatch
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -442,6 +443,53 @@ def test_a_wait_whose_client_has_gone_is_given_up(broker: KafkaBroker) -> None:
     with pytest.raises(TimeoutError):
         broker.control.call("POST", "/waits/records", body, timeout_s=0.2)
     assert broker.control.call("GET", "/healthz") == {"status": "ok"}
+
+
+def test_a_record_is_waited_for_while_the_broker_is_reset(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reset comes between two of the records that are there when the wait begins."""
+    resets = 0
+
+    class Reset(TopicWatch):
+        def fresh(self) -> Iterator[tuple[int, FoundRecord]]:
+            nonlocal resets
+            for each in super().fresh():
+                yield each
+                if not resets:
+                    resets = 1
+                    self._control.in_turn(lambda: self._control.state.reset([]))
+
+    monkeypatch.setattr(waits, "TopicWatch", Reset)
+    with KafkaBroker(in_process=True) as broker:
+        broker.create_topic("reset", 2)
+        broker.produce("reset", [{"value": "early", "partition": partition} for partition in (0, 0, 1)])
+        step = meanwhile(lambda: broker.produce("reset", ["late"]))
+        assert broker.wait_for_record("reset", value="late").offset == 0
+        step.join()
+    assert resets
+
+
+def test_records_that_come_after_a_snapshot_was_restored_are_seen(broker: KafkaBroker) -> None:
+    broker.create_topic("back")
+    broker.produce("back", ["1"])
+    broker.snapshot("back")
+    broker.produce("back", ["2", "3"])
+
+    def restored(*values: str) -> None:
+        broker.restore("back")
+        for value in values:
+            broker.produce("back", [value])
+
+    step = meanwhile(lambda: restored("4"))
+    assert broker.wait_for_record("back", value="4").offset == 1
+    step.join()
+    broker.produce("back", ["5"])
+    step = meanwhile(lambda: restored("6", "7", "8"))
+    assert [each.value for each in broker.wait_for_records("back", 4)] == ["1", "6", "7", "8"]
+    step.join()
+    step = meanwhile(lambda: restored("9"))
+    with pytest.raises(AssertionError, match="got 1 more record"):
+        broker.assert_no_more("back", within_ms=60_000)
+    step.join()
 
 
 class CountedPauses:

@@ -12,6 +12,11 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 
 from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
+from pykafka_broker.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.testing.control_client import ControlClient
 from tests.control.raw_client import raw_client
@@ -93,6 +98,17 @@ def test_with_other_data_the_history_begins_anew(broker: KafkaBroker) -> None:
     broker.check()
     broker.reset()
     assert facts(broker, "history", "whole") == [(True,)]
+
+
+@pytest.mark.usefixtures("topic")
+def test_a_group_whose_offsets_are_deleted_begins_anew(broker: KafkaBroker) -> None:
+    """What it then leaves out would count as skipped."""
+    broker.commit("g", "t", 0)
+    partition = OffsetDeleteRequestPartition(0)
+    request = OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("t", [partition])])
+    with raw_client(broker) as client:
+        assert client.ask(request, 0).error_code == 0
+    assert facts(broker, "group reset", "group") == [("g",)]
 
 
 def test_a_deletion_is_written_down_of_a_long_answer_to_a_short_request(broker: KafkaBroker) -> None:

@@ -192,3 +192,18 @@ def test_a_few_long_answers_are_sealed_at_once() -> None:
         log.weigh(100_000)
         log.note(entry(number))
     assert len(log.recent) // 5 * 100_000 <= 1 << 19
+
+
+def test_what_a_client_invents_makes_no_sums() -> None:
+    log = RequestLog()
+    counts = RequestCounts(log, Cluster())
+    for key, version in ((3, 0), (3, 99), (3, 100), (999, 0), (1000, 1), (-1, 7)):
+        header = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
+        log.note((1000, CONNECTION, header, None, 1))
+    assert counts.catch_up()
+    assert {kind: sums.requests for kind, sums in counts.apis.items()} == {
+        ("Metadata", 0): 1,
+        ("Metadata", -1): 2,
+        ("unknown", -1): 3,
+    }
+    assert {(api, version) for api, version, _ in counts.errors} == {(api, str(at)) for api, at in counts.apis}
