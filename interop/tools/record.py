@@ -6,6 +6,7 @@ script's own words about a state matter.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 import tempfile
@@ -17,10 +18,13 @@ from interop.tools.steps import Table, names, run_java, table
 
 
 def main() -> int:
-    of_ours = "--of-ours" in sys.argv
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="a table; all without one")
+    parser.add_argument("--of-ours", action="store_true", help="ask this broker")
+    options = parser.parse_args()
     with JavaTools() as jvm:
-        for name in [each for each in sys.argv[1:] if not each.startswith("-")] or names():
-            _record(jvm, table(name), kafka=not of_ours)
+        for name in options.names or names():
+            _record(jvm, table(name), kafka=not options.of_ours)
     return 0
 
 

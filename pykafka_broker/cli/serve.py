@@ -288,7 +288,10 @@ def reason_of(error: Exception) -> str:
 
 
 def _holder_of(told: str) -> str:
-    """Return what has a port that is taken: a listener, or a connection, whose client was given that port."""
+    """Return what has a port that is taken.
+
+    It is a listener, or a connection, whose client was given that port. A listener of this broker is closed by now.
+    """
     address = re.search(r"(\S+):([0-9]+): ", told)
     if address is not None:
         import socket
@@ -296,7 +299,10 @@ def _holder_of(told: str) -> str:
         try:
             socket.create_connection((address[1].strip("[]"), int(address[2])), timeout=_LOOK_S).close()
         except ConnectionRefusedError:
-            return "nobody listens there, it is the port of a connection of another program and may soon be free"
+            return (
+                "no other program listens there: two addresses of this broker are the same, or it is the port of a "
+                "connection of another program and may soon be free"
+            )
         except (OSError, OverflowError):
             pass
     return "another program listens there"

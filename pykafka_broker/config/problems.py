@@ -12,6 +12,7 @@ from pykafka_broker.addresses import split_address
 from pykafka_broker.config.broker import ALL_DIRS, BrokerConfig
 from pykafka_broker.config.group import limits_of
 from pykafka_broker.config.registry import group_keys
+from pykafka_broker.config.roles import roles_of
 from pykafka_broker.config.values import assignor_name
 
 RACK_AWARE = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
@@ -47,6 +48,8 @@ def problems(config: BrokerConfig) -> Iterator[str]:
     yield from _connection_problems(config)
     if config.process_roles == ["broker"]:
         yield from _membership_problems(config)
+    if is_broker and not roles_of(config).alone:
+        yield from _inter_broker_problems(config)
     for name, least, most in _group_limits():
         if least is not None and config[name] < config[least]:
             yield f"{name} must be greater than or equal to {least}"
@@ -85,18 +88,27 @@ def _membership_problems(config: BrokerConfig) -> Iterator[str]:
             f"If process.roles contains just the 'broker' role, the node id {config.node} must not be included in the "
             f"set of voters controller.quorum.voters=Set({', '.join(map(str, voters))})"
         )
-    listeners = [_listener(text) for text in config.listeners]
-    names = [name for name, _ in listeners]
+    names = [name for name, _ in map(_listener, config.listeners)]
     if not set(names).isdisjoint(name.upper() for name in config.controller_listener_names or ()):
         yield (
             "controller.listener.names must not contain a value appearing in the 'listeners' configuration when "
             "running KRaft with just the broker role"
         )
         return
-    told = [_listener(text) for text in config.advertised_listeners or ()] or listeners
+    told = _told(config)
     if any(host in _ALL_INTERFACES for _, host in told):
         yield "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
-    known = [name for name, _ in told]
+
+
+def _told(config: BrokerConfig) -> list[tuple[str, str]]:
+    """Return name and host of each listener that others are told of."""
+    return [_listener(text) for text in config.advertised_listeners or config.listeners]
+
+
+def _inter_broker_problems(config: BrokerConfig) -> Iterator[str]:
+    """Yield a listener for brokers that is none of this node's, which others would look for in vain."""
+    controllers = [name.upper() for name in config.controller_listener_names or ()]
+    known = [name for name, _ in _told(config) if name not in controllers]
     if config.inter_broker_listener_name and config.inter_broker_listener_name.upper() not in known:
         yield (
             "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options "

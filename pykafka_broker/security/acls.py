@@ -24,6 +24,7 @@ from pykafka_broker.cluster.authorizer import INSIDE, Authorizer
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.effects import STANDARD_AUTHORIZERS
+from pykafka_broker.config.values import invalid
 from pykafka_broker.protocol.enums import ACL_OPERATIONS, AclOperation, AclResourceType, PatternType
 from pykafka_broker.security.hooks.loading import HookFailed, call_hook, close_hook, load_hook, name_of
 
@@ -47,8 +48,13 @@ _Key = tuple[str, str, AclOperation, AclResourceType, str | None]
 
 
 def super_users_of(text: str) -> frozenset[str]:
-    """Return the names of `super.users`, separated by semicolons, as names may hold commas."""
-    return frozenset(user.strip() for user in text.split(";") if user.strip())
+    """Return the principals of `super.users`, separated by semicolons, as names may hold commas. Raises ConfigError."""
+    users = frozenset(user.strip() for user in text.split(";") if user.strip())
+    for user in users:
+        if ":" not in user:
+            expected = f"expected a string in format principalType:principalName but got {user}"
+            raise invalid("super.users", text, expected)
+    return users
 
 
 class StandardAuthorizer:

@@ -75,6 +75,8 @@ def listeners_of(config: BrokerConfig) -> list[Listener]:
             raise invalid("listeners", text, f"there is another listener with the name {name}")
         if protocol not in _PROTOCOLS:
             raise invalid("listeners", text, f"no security protocol is defined for listener {name}")
+        if port and any(port == each.port and _overlap(host or "0.0.0.0", each.host) for each in listeners.values()):
+            raise invalid("listeners", text, f"there is another listener on port {port}")
         told = advertised.get(name)
         if told is None and not host and port and not roles.alone and name not in controllers:
             told = socket.getfqdn(), port
@@ -87,6 +89,11 @@ def listeners_of(config: BrokerConfig) -> list[Listener]:
         if name not in listeners and name not in controllers:
             raise invalid("advertised.listeners", name, "there is no listener with that name")
     return sorted(listeners.values(), key=lambda each: each.for_controllers)
+
+
+def _overlap(host: str, other: str) -> bool:
+    """Return whether two hosts are the same, or one is all addresses of IPv4 and the other is none of IPv6."""
+    return host == other or ("0.0.0.0" in (host, other) and ":" not in host + other)
 
 
 def _advertised(config: BrokerConfig) -> dict[str, tuple[str, int]]:

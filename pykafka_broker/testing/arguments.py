@@ -104,14 +104,17 @@ def epoch_ms(name: str, time: datetime.datetime | float) -> int:
     """Return a time in milliseconds since 1970.
 
     Args:
-        time: a datetime, seconds as a float, or milliseconds as an int.
+        time: a datetime with a time zone, seconds as a float, or milliseconds as an int.
 
     Raises:
         TypeError: `time` is none of them.
-        ValueError: `time` are whole seconds, which would be a time in 1970.
+        ValueError: `time` are whole seconds, which would be a time in 1970, or a datetime without a time zone, which
+            would be another time on another machine.
     """
     check_type(name, time, (int, float, datetime.datetime), "a datetime, seconds as a float or milliseconds as an int")
     if isinstance(time, datetime.datetime):
+        if time.tzinfo is None:
+            raise ValueError(f"{name} is {time!r} without a time zone: datetime.now(UTC) has one")
         return (time.astimezone(datetime.UTC) - _EPOCH) // datetime.timedelta(milliseconds=1)
     if isinstance(time, float):
         return int(time * 1000)

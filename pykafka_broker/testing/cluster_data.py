@@ -20,7 +20,7 @@ from pykafka_broker.client.partitioner import partition_of
 from pykafka_broker.control.schema import meant
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
-from pykafka_broker.testing.arguments import check_count
+from pykafka_broker.testing.arguments import check_count, epoch_ms
 from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import names_to_keep
@@ -410,7 +410,7 @@ class ClusterData(ClusterTraffic):
         """Return the offset of a position. Raises ControlError for an offset outside the partition."""
         start, end = self._bounds(topic, partition)
         if isinstance(to, datetime.datetime):
-            wanted_ms = round(to.timestamp() * 1000)
+            wanted_ms = epoch_ms("to", to)
             found = self.records(topic, partition, isolation_level="read_uncommitted")
             return next((each.offset for each in found if each.timestamp >= wanted_ms), end)
         if isinstance(to, str):

@@ -88,11 +88,11 @@ class BrokerClock(BrokerPart):
         records.
 
         Args:
-            now: a datetime, or epoch milliseconds.
+            now: a datetime with a time zone, or epoch milliseconds.
 
         Raises:
             TypeError: `now` is neither.
-            ValueError: `now` are seconds.
+            ValueError: `now` are seconds, or a datetime without a time zone.
         """
         if not isinstance(now, (datetime, int)):
             raise TypeError(f"set() takes a datetime or epoch milliseconds, not {now!r}")

@@ -23,7 +23,7 @@ from pykafka_broker.testing.answers import (
     Topic,
     Transaction,
 )
-from pykafka_broker.testing.arguments import check_count, check_timeout, check_topic_config
+from pykafka_broker.testing.arguments import check_count, check_timeout, check_topic_config, epoch_ms
 from pykafka_broker.testing.control_client import ControlClient, ControlError, in_path, told_to_the_test
 from pykafka_broker.testing.record import (
     ANY,
@@ -336,7 +336,7 @@ class Data(Handle):
 
         Args:
             topic: None for all topics with committed offsets.
-            to: "earliest", "latest", an offset, or a time.
+            to: "earliest", "latest", an offset, or a datetime with a time zone.
             partition: None for all partitions.
 
         Raises:
@@ -344,7 +344,7 @@ class Data(Handle):
         """
         body: dict[str, Any] = {"topic": topic, "partition": partition}
         if isinstance(to, datetime.datetime):
-            body["to_time"] = round(to.timestamp() * 1000)
+            body["to_time"] = epoch_ms("to", to)
         else:
             body["to"] = to
         return self._answer(list[CommittedPartition], "POST", f"/groups/{in_path(group)}/offsets/reset", body)

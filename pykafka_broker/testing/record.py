@@ -193,8 +193,6 @@ def _body(fields: Mapping[str, Any]) -> dict[str, Any]:
 def _timestamp_ms(time: Any) -> int:
     """Return a timestamp in epoch milliseconds. Raises TypeError, or ValueError for a datetime without a zone."""
     if isinstance(time, datetime):
-        if time.tzinfo is None:
-            raise ValueError(f"timestamp is {time!r} without a time zone: datetime.now(UTC) has one")
         return epoch_ms("timestamp", time)
     check_type("timestamp", time, int, "epoch milliseconds as an int, or a datetime with a time zone")
     return int(time)

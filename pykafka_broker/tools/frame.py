@@ -144,7 +144,7 @@ class ToolParser(OptionParser):
             options.command = self._in_full[options.command]
         connects = hasattr(options, "bootstrap_server")
         if connects and options.bootstrap_server is None and getattr(options, "bootstrap_controller", None) is None:
-            options.bootstrap_server = os.environ.get(SERVER_VARIABLE)
+            options.bootstrap_server = os.environ.get(SERVER_VARIABLE) or None
         return options
 
     def _unrecognized(self, flag: str) -> str:
@@ -153,7 +153,10 @@ class ToolParser(OptionParser):
         return f"{_bare(flag.partition('=')[0])} is not a recognized option"
 
     def _meant(self, flag: str) -> str:
-        meant = get_close_matches(flag.partition("=")[0], self._option_string_actions, n=1, cutoff=0.7)
+        name = flag.partition("=")[0]
+        if name in self._option_string_actions:
+            return f"; {name} stands before the command"
+        meant = get_close_matches(name, self._option_string_actions, n=1, cutoff=0.7)
         return f"; did you mean {meant[0]}?" if meant else ""
 
     def _joined(self, arguments: Sequence[str]) -> list[str]:

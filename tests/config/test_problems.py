@@ -122,6 +122,18 @@ def test_a_broker_finds_its_controllers_and_is_found(settings: dict[str, str], s
     assert list(problems(BrokerConfig(MEMBER | settings))) == sentences
 
 
+def test_a_broker_that_is_a_controller_too_has_the_listener_that_others_find_it_by() -> None:
+    combined = MEMBER | {
+        "process.roles": "broker,controller",
+        "controller.quorum.voters": "1@127.0.0.1:9093",
+        "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+        "listener.security.protocol.map": WITH_OTHER,
+    }
+    assert list(problems(BrokerConfig(combined | {"inter.broker.listener.name": "plaintext"}))) == []
+    for name in ("OTHER", "CONTROLLER"):
+        assert list(problems(BrokerConfig(combined | {"inter.broker.listener.name": name}))) == [NO_LISTENER]
+
+
 def test_a_replica_selector_that_is_not_there_is_no_setting() -> None:
     assert list(problems(BrokerConfig({"replica.selector.class": RACK_AWARE}))) == []
     found = list(problems(BrokerConfig({"replica.selector.class": "com.example.Nearest"})))

@@ -121,6 +121,11 @@ def test_super_users_are_cut_at_semicolons() -> None:
     assert super_users_of("") == frozenset()
 
 
+def test_a_super_user_without_a_type_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"Invalid value User:a; admin for configuration super.users: .* got admin"):
+        super_users_of("User:a; admin")
+
+
 def test_without_any_acl_for_it_the_setting_decides() -> None:
     one = authorizer(
         acl(WRITE, "t", principal="User:bob"), acl(READ, "x", pattern=PatternType.PREFIXED), allow_if_no_acl=True

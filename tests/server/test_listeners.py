@@ -77,6 +77,14 @@ def test_a_bad_listener_names_key_value_and_reason(listeners: str, why: str) -> 
             "Invalid value plaintext://b:2 for configuration listeners: there is another listener with the name",
         ),
         (
+            {"listeners": "PLAINTEXT://a:1,SSL://a:1"},
+            "Invalid value SSL://a:1 for configuration listeners: there is another listener on port 1",
+        ),
+        (
+            {"listeners": "PLAINTEXT://127.0.0.1:1,SSL://:1"},
+            "Invalid value SSL://:1 for configuration listeners: there is another listener on port 1",
+        ),
+        (
             {"listeners": "PLAINTEXT://:1", "advertised_listeners": "OTHER://a:1"},
             "Invalid value OTHER for configuration advertised.listeners: there is no listener with that name",
         ),

@@ -53,7 +53,7 @@ def test_one_that_it_refuses_is_disconnected(tmp_path: Path, monkeypatch: pytest
     ("mechanism", "says"),
     [
         ("PLAIN", "listener FRONT: there is no login module for PLAIN: "),
-        ("PLAN", "SASL mechanism PLAN of listener FRONT is not served; "),
+        ("PLAN", "Invalid value PLAN for configuration sasl.enabled.mechanisms: listener FRONT: it must be one of "),
     ],
 )
 def test_a_listener_that_can_have_no_logins_is_named_once(mechanism: str, says: str) -> None:

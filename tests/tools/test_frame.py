@@ -31,6 +31,15 @@ def test_the_address_may_stand_in_the_environment(
         assert capsys.readouterr().out == "orders\n"
     arguments = ["--bootstrap-server", "nowhere", "--list"]
     assert main("topics", arguments) == 1, "what is given wins"
+    capsys.readouterr()
+    monkeypatch.setenv(SERVER_VARIABLE, "")
+    assert main("topics", ["--list"]) == 1
+    assert "--bootstrap-server must be specified" in capsys.readouterr().err, "an empty variable names nothing"
+
+
+def test_a_flag_behind_the_command_is_told_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main("transactions", ["list", "--bootstrap-server", NOBODY]) == 1
+    assert capsys.readouterr().err.endswith("; --bootstrap-server stands before the command\n")
 
 
 def test_a_tool_prints_what_it_found(capsys: pytest.CaptureFixture[str]) -> None:

@@ -85,7 +85,8 @@ async def create_topic(
     told, exists = answer.topics[0], answer.topics[0].error_code == ErrorCode.TOPIC_ALREADY_EXISTS
     made_meanwhile = exist_ok and exists
     if not made_meanwhile:
-        raise_if(told.error_code, f"{told.error_message} exist_ok takes it as it is." if exists else told.error_message)
+        way_out = f"{told.error_message} create_topic with exist_ok takes it as it is."
+        raise_if(told.error_code, way_out if exists else told.error_message)
     # another node may be the controller, and knows the topic first
     await control.until(lambda: control.services.image.topics.get(name), _TIMEOUT_MS / 1000)
     return await _existing(control, name, partitions, config or {}) if made_meanwhile else await topic(control, name)

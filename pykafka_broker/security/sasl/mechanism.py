@@ -17,7 +17,7 @@ from typing import NamedTuple, Protocol
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataImage
-from pykafka_broker.config import ConfigError
+from pykafka_broker.config.values import invalid
 from pykafka_broker.security.listener_settings import ListenerSettings
 
 
@@ -110,9 +110,8 @@ def mechanism_of(name: str, realm: Realm) -> NewMechanism:
     """
     found = _MECHANISMS.get(name)
     if found is None:
-        raise ConfigError(
-            f"SASL mechanism {name} of listener {realm.settings.name} is not served; there are {', '.join(_MECHANISMS)}"
-        )
+        served = f"listener {realm.settings.name}: it must be one of {', '.join(_MECHANISMS)}"
+        raise invalid("sasl.enabled.mechanisms", name, served)
     module, function = found
     new: Callable[[Realm], NewMechanism] = getattr(importlib.import_module(f"{__package__}.{module}"), function)
     return new(realm)

@@ -18,7 +18,7 @@ from pykafka_broker.errors import counted
 from pykafka_broker.testing.aio.cluster_nodes import AsyncClusterTraffic
 from pykafka_broker.testing.aio.data import wait
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
-from pykafka_broker.testing.arguments import check_count
+from pykafka_broker.testing.arguments import check_count, epoch_ms
 from pykafka_broker.testing.async_client import Step, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
 from pykafka_broker.testing.cluster_data import T, _KEEPABLE, _MOVED, _OFFSETS, _PASSING, _SETTINGS, _TURN_S, _check, _line, _partition_for, _unless_refused, difference, first_that_fits, listing, missing
@@ -307,7 +307,7 @@ class AsyncClusterData(AsyncClusterTraffic):
         """Return the offset of a position. Raises ControlError for an offset outside the partition."""
         start, end = await self._bounds(topic, partition)
         if isinstance(to, datetime.datetime):
-            wanted_ms = round(to.timestamp() * 1000)
+            wanted_ms = epoch_ms("to", to)
             found = await self.records(topic, partition, isolation_level="read_uncommitted")
             return next((each.offset for each in found if each.timestamp >= wanted_ms), end)
         if isinstance(to, str):

@@ -12,7 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Connection, Group, GroupSummary, Topic, Transaction
-from pykafka_broker.testing.arguments import check_count, check_timeout, check_topic_config
+from pykafka_broker.testing.arguments import check_count, check_timeout, check_topic_config, epoch_ms
 from pykafka_broker.testing.async_client import AsyncControlClient, Step
 from pykafka_broker.testing.control_client import ControlError, in_path, told_to_the_test
 from pykafka_broker.testing.data import AT_ONCE, RecordsDiffer, T, WaitTimeout, _DOES_NOT_HOLD, _LONG_S, _LOOKED_ONCE, _NOT_IN_TIME, _SPARE_S, _parts, _text_line
@@ -284,7 +284,7 @@ class AsyncData(AsyncHandle):
 
         Args:
             topic: None for all topics with committed offsets.
-            to: "earliest", "latest", an offset, or a time.
+            to: "earliest", "latest", an offset, or a datetime with a time zone.
             partition: None for all partitions.
 
         Raises:
@@ -292,7 +292,7 @@ class AsyncData(AsyncHandle):
         """
         body: dict[str, Any] = {"topic": topic, "partition": partition}
         if isinstance(to, datetime.datetime):
-            body["to_time"] = round(to.timestamp() * 1000)
+            body["to_time"] = epoch_ms("to", to)
         else:
             body["to"] = to
         return await self._answer(list[CommittedPartition], "POST", f"/groups/{in_path(group)}/offsets/reset", body)

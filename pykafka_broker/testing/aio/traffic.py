@@ -226,7 +226,7 @@ class AsyncTraffic(AsyncHandle):
 
         Args:
             records: show the records in the bodies too, as far as the log has kept them.
-            since: a datetime, seconds since 1970 as `time.time()` has them, or milliseconds as an int.
+            since: a datetime with a time zone, seconds since 1970 as `time.time()` has them, or milliseconds as an int.
             after: a request's `number`, which counts the requests of one broker.
         """
         query = {name: value for name, value in locals().items() if name != "self"}

@@ -356,7 +356,14 @@ class SimulatedBroker(AsyncKafkaBroker):
     # -- the disk
 
     def break_disk(self, directory: str = DATA, error: int = errno.EIO) -> Begun:  # type: ignore[override]
-        """Let the disk fail, until `mend_disks`; with `errno.ENOSPC` it is full. The next process has it back."""
+        """Let the disk fail, until `mend_disks`; with `errno.ENOSPC` it is full. The next process has it back.
+
+        Raises:
+            ValueError: the broker has no such directory.
+        """
+        directories = self.node.directories
+        if not any(each.startswith(directory) or directory.startswith(each) for each in directories):
+            raise ValueError(f"there is no directory {directory}: there are {', '.join(directories)}")
         self.node.break_disk(directory, error)
         return _at_once()
 

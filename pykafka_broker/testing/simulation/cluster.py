@@ -284,7 +284,9 @@ class SimulatedCluster(AsyncClusterData):
     def leader(self, topic: str, partition: int = 0) -> SimulatedBroker:
         """Return the leader of a partition. Raises BrokerError if there is none."""
         topics = self._leader_of_metadata.broker.node.image.topics
-        state = topics[topic].partitions.get(partition) if topic in topics else None
+        if topic not in topics:
+            raise BrokerError(f"there is no topic {topic}")
+        state = topics[topic].partitions.get(partition)
         if state is None or state.leader not in self._nodes:
             raise BrokerError(f"{topic}-{partition} has no leader")
         return self._brokers[state.leader]

@@ -107,6 +107,8 @@ def test_offsets_are_reset_to_the_beginning_the_end_an_offset_or_a_time(broker: 
     assert committed(to=4, partition=0) == [4, 0]
     assert committed(to=datetime.datetime.fromtimestamp(2.5, datetime.UTC)) == [3, 0]
     assert committed(to=datetime.datetime.fromtimestamp(99, datetime.UTC)) == [5, 0]
+    with pytest.raises(ValueError, match=r"^to is datetime.datetime\(2026, 1, 2, 0, 0\) without a time zone"):
+        committed(to=datetime.datetime(2026, 1, 2))
     with pytest.raises(ControlError, match="rewound-0 has offsets 1 to 5, not 6"):
         broker.reset_offsets("rewinding", to=6)
     with pytest.raises(ControlError, match="to must be one of earliest, latest or an integer"):

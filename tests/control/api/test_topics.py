@@ -30,7 +30,7 @@ def test_a_topic_is_made_looked_at_and_deleted(broker: KafkaBroker) -> None:
 
 def test_what_kafka_refuses_is_told_in_its_words(broker: KafkaBroker) -> None:
     broker.create_topic("twice")
-    with pytest.raises(ControlError, match=r"Topic 'twice' already exists\. exist_ok takes") as refused:
+    with pytest.raises(ControlError, match=r"Topic 'twice' already exists\. create_topic with exist_ok") as refused:
         broker.create_topic("twice")
     assert refused.value.status == 409
     with pytest.raises(ControlError, match=r"Unknown topic config name: no\.such"):

@@ -273,6 +273,15 @@ def test_a_restore_mends_disks() -> None:
     on_a_cluster(step)
 
 
+def test_a_disk_that_breaks_is_one_of_the_brokers() -> None:
+    async def step(cluster: SimulatedCluster) -> None:
+        with pytest.raises(ValueError, match=r"^there is no directory /data/log2: there are /data/logs$"):
+            cluster.broker(1).break_disk("/data/log2")
+        cluster.broker(1).break_disk("/data/logs/orders-0")
+
+    on_a_cluster(step, brokers=1)
+
+
 def test_the_state_is_the_clusters() -> None:
     async def step(cluster: SimulatedCluster) -> None:
         broker = cluster.broker(1)
