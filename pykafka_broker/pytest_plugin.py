@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 
 from pykafka_broker.testing.fixtures import (
+    LIBRARIES,
     aiokafka_consumer,
     aiokafka_consumer_factory,
     aiokafka_producer,
@@ -173,18 +174,23 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", CHAOS_MARKER)
     for category, text in NOT_AWAITED.items():
         config.addinivalue_line("filterwarnings", f"error:{text}:{category}")
-    for name, allowed in (("kafka_broker_scope", SCOPES), ("kafka_broker_isolation", ("", *ISOLATIONS))):
+    for name, allowed in (
+        ("kafka_broker_scope", SCOPES),
+        ("kafka_broker_isolation", ("", *ISOLATIONS)),
+        ("kafka_client", ("", *LIBRARIES)),
+    ):
         if (value := config.getini(name)) not in allowed:
             raise pytest.UsageError(f"{name} = {value}: it must be one of {', '.join(filter(None, allowed))}")
     if (seeds := config.getoption("--kafka-chaos-seeds")) is not None and seeds < 1:
         raise pytest.UsageError(f"--kafka-chaos-seeds: {seeds}: at least one seed is run")
-    given = _configs(config, CONFIG_OPTION)
-    if _option(config, "kafka_broker_url") and (given or config.getoption("--kafka-emulate")):
-        raise pytest.UsageError("--kafka-config and --kafka-emulate can't change a broker that runs already")
+    if url := _url(config):
+        for option in (CONFIG_OPTION, "--kafka-emulate", "--kafka-in-process"):
+            if config.getoption(option):
+                raise pytest.UsageError(f"{option} can't change the broker at {url}, which runs already")
     workers = getattr(config.option, "tx", None) or ()  # of pytest-xdist
-    if len(workers) > 1 and _resets(config) and _url(config):
+    if len(workers) > 1 and _resets(config) and url:
         raise pytest.UsageError(
-            f"{len(workers)} workers would reset the broker at {_url(config)} under each other: run them without -n, "
+            f"{len(workers)} workers would reset the broker at {url} under each other: run them without -n, "
             "or with kafka_broker_isolation = none and topics of their own (kafka_topic)"
         )
     for origin in (CONFIG_INI, CONFIG_OPTION):

@@ -83,7 +83,8 @@ class PeriodicTasks:
         return due if self._next_no_op is None else min(due, self._next_no_op)
 
     def on_deadline(self, now: int) -> None:
-        if now - self._next_look() > self._sessions.timeout_ms // _PAUSE_PART:
+        late_ms, watched = now - self._next_look(), self._sessions.next_deadline() is not None
+        if watched and late_ms > self._sessions.timeout_ms // _PAUSE_PART:
             logger.warning("this controller was not running for a while: brokers have time to be heard of")
             self._sessions.reset_all(now)
         self._next_sign = now + self._sign_ms

@@ -14,7 +14,7 @@ from typing import Any, TypeVar, cast, get_args
 
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
 from pykafka_broker.cli.commands import BAD_USAGE, CommandParser, parser_for
-from pykafka_broker.control.history.application import GUARANTEES
+from pykafka_broker.control.history.application import GUARANTEES, contradiction
 from pykafka_broker.control.history.findings import Anomaly, Forbidden
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.testing.data import Step
@@ -52,10 +52,8 @@ def add_questions(command: CommandParser) -> None:
 
 def questions(command: CommandParser, options: argparse.Namespace) -> Questions:
     """Return what to check; contradicting options end the command."""
-    if (options.input is None) != (options.output is None):
-        command.error("--input and --output are given together")
-    if options.order is not None and options.input is None:
-        command.error("--order is of an application: --input and --output are missing")
+    if reason := contradiction(vars(options), lambda name: f"--{name.replace('_', '-')}"):
+        command.error(reason)
     return cast("Questions", {name: getattr(options, name) for name in Questions.__annotations__})
 
 
@@ -72,7 +70,8 @@ def main(arguments: Sequence[str]) -> int:
         found = _Brokers(brokers).check(**asked, raises=False)
     except (ControlError, OSError, ValueError) as error:
         where = getattr(error, "filename", None)
-        print(f"pykafka-broker check: {f'{where}: ' if where else ''}{error}", file=sys.stderr)
+        reason = getattr(error, "strerror", None) or error
+        print(f"pykafka-broker check: {f'{where}: ' if where else ''}{reason}", file=sys.stderr)
         return BAD_USAGE
     for each in found:
         print("\n".join(each.lines))

@@ -40,7 +40,9 @@ def main(arguments: Sequence[str]) -> int:
     """Run the command; `arguments` begin with `replay`. Returns the exit code."""
     own = parser()
     options = own.parse_args(arguments[1:])
-    asked = questions(own, options) if options.check or options.input or options.output else None
+    asked: Questions | None = questions(own, options)
+    if not any((options.check, options.input, options.seen_by, options.allow, options.forbid)):
+        asked = None
     if options.to and (options.emulate or options.brokers is not None):
         own.error("--emulate and --brokers are for a broker or cluster of its own: leave out --to")
     if options.url and not options.to:

@@ -110,7 +110,10 @@ async def _answer(reader: asyncio.StreamReader, protocol: h11.Connection) -> tup
     while True:
         event = protocol.next_event()
         if event is h11.NEED_DATA:
-            protocol.receive_data(await reader.read(_READ_BYTES))
+            received = await reader.read(_READ_BYTES)
+            if not received and not status:
+                raise h11.RemoteProtocolError("the broker has closed the connection without an answer")
+            protocol.receive_data(received)
         elif isinstance(event, h11.Response):
             kinds = (value.decode("latin-1") for name, value in event.headers if name == b"content-type")
             status, content_type = event.status_code, next(kinds, "").partition(";")[0].strip()
@@ -118,8 +121,6 @@ async def _answer(reader: asyncio.StreamReader, protocol: h11.Connection) -> tup
             body += event.data
         elif isinstance(event, h11.EndOfMessage):
             return status, content_type, bytes(body)
-        elif isinstance(event, h11.ConnectionClosed):
-            raise h11.RemoteProtocolError("the broker has closed the connection without an answer")
 
 
 # -- waits and threads

@@ -15,7 +15,6 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
-from weakref import WeakValueDictionary
 
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.answers import (
@@ -486,8 +485,9 @@ def _only_control(of_each: Mapping[int, Handle]) -> ControlClient:
 class ClusterFault(Fault):
     """A fault on several brokers; hits are added up."""
 
-    def __init__(self, faults: Mapping[int, Fault]) -> None:
+    def __init__(self, faults: Mapping[int, Fault], handles: FaultHandles) -> None:
         self._faults = dict(faults)
+        self._handles = handles
         self.id = next(iter(self._faults.values())).id
 
     @property
@@ -528,13 +528,15 @@ class ClusterFault(Fault):
     def remove(self) -> int:
         """End the fault on all brokers and return the hits; held requests are carried out now."""
         hits = 0
-        for fault in self._faults.values():
+        for node_id, fault in self._faults.items():
+            self._handles[node_id, fault.id] = None
             with suppress(OSError, ControlError):  # a fault ends with the process of its broker
                 hits += fault.remove()
         return hits
 
 
-FaultHandles = WeakValueDictionary[tuple[int, int], Any]  # a `Fault` by broker, and by its id there
+# A `Fault` by broker, and by its id there; None after its removal, which a broker that is away does not hear of.
+FaultHandles = dict[tuple[int, int], Any]
 
 
 class ClusterFaults(Faults):
@@ -563,9 +565,9 @@ class ClusterFaults(Faults):
                 self._handles[node_id, fault.id] = fault
         except BaseException:
             if added:
-                ClusterFault(added).remove()
+                ClusterFault(added, self._handles).remove()
             raise
-        return ClusterFault(added)
+        return ClusterFault(added, self._handles)
 
     def all(self) -> list[FaultState]:
         """Return the faults of all brokers, with the `node_id` of each."""

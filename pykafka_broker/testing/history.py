@@ -134,16 +134,8 @@ class Checks(Data):
                 are one, no input record has an id and there is no output, no input record has an order, or the topics
                 of `seen_by` never had a record.
         """
-        if (input is None) != (output is None):
-            raise TypeError("input and output are given together")
-        if input is None:
-            unused = {"order": order is not None, "key": key != "key", "guarantee": guarantee != "exactly_once"}
-            of = "an application: input and output are missing"
-        else:
-            unused = {"seen_by": seen_by is not None, "forbid": bool(forbid)}
-            of = "the whole history: leave out input and output"
-        for name in (name for name, is_given in unused.items() if is_given):
-            raise TypeError(f"{name} is of {of}")
+        asked = {"input": input, "output": output, "key": key, "guarantee": guarantee, "order": order}
+        _check_used(asked | {"seen_by": seen_by, "forbid": forbid})
         _check_names(guarantee, allow, forbid)
         if seen_by is not None:
             check_type("seen_by", seen_by, str, "the name of a group")
@@ -156,6 +148,14 @@ class Checks(Data):
         inputs, outputs = self.records(input), self.records(output)
         application = Application(inputs, outputs, key, guarantee, order)
         return _judged(histories, allow, raises, application)
+
+
+def _check_used(asked: Mapping[str, Any]) -> None:
+    """Raise TypeError for an argument that a check would not use."""
+    from pykafka_broker.control.history.application import contradiction
+
+    if reason := contradiction(asked):
+        raise TypeError(reason)
 
 
 def _check_names(guarantee: object, allow: object, forbid: object) -> None:

@@ -126,6 +126,7 @@ class ClusterTrouble:
     """
 
     _tries_again = True
+    _awaited = "time counts from the first request of a client, and none has come"
 
     def __init__(
         self,
@@ -137,7 +138,7 @@ class ClusterTrouble:
         insists: bool = False,
     ) -> None:
         self.came: list[Blow] = []
-        self._insists, self._why_not = insists, ""
+        self._insists, self._why_not, self._has_begun = insists, "", False
         self._cluster = cluster
         self._drafts = drafts
         self._most_down = most_down
@@ -159,7 +160,8 @@ class ClusterTrouble:
         with self._changed:
             if not self._changed.wait_for(lambda: len(self.came) >= n, timeout):
                 came = counted(len(self.came), "trouble")
-                raise WaitTimeout(f"after {timeout:g} s {came} came, expected {n}{self._told_why()}")
+                why = self._told_why() if self._has_begun else f": {self._awaited}"
+                raise WaitTimeout(f"after {timeout:g} s {came} came, expected {n}{why}")
 
     def end(self) -> None:
         """Let nothing come any more, and end what has begun.
@@ -182,6 +184,7 @@ class ClusterTrouble:
     def _run(self) -> None:
         try:
             if self._wait_for_begin():
+                self._has_begun = True
                 self._go_through(time.monotonic())
         finally:
             for broker in list(self._undo):
@@ -293,10 +296,19 @@ class ClusterTrouble:
                 self._undo[blow.broker] = node.free_disk
             else:
                 self._before_end(blow.broker)
-                self._undo[blow.broker] = partial(self._start_again, blow.broker, _Kept.of(node), blow.kind)
+                kept = self._kept(node, blow.broker)
+                self._undo[blow.broker] = partial(self._start_again, blow.broker, kept, blow.kind)
                 {"kill": node.kill, "stop": node.stop, "break_disk": node.break_disk}[blow.kind]()
             return True
         return False
+
+    def _kept(self, node: KafkaBroker, broker: int) -> _Kept:
+        """Return the faults of a broker; an id that was removed before belongs to an earlier process."""
+        kept, handles = _Kept.of(node), self._cluster._fault_handles
+        for each in kept.faults:
+            if handles.get((broker, each["id"])) is None:
+                handles.pop((broker, each["id"]), None)
+        return kept
 
     def _start_again(self, broker: int, kept: _Kept, kind: str) -> None:
         """Start a broker whose process has ended, or whose disk is broken, and give it its faults again."""
@@ -317,6 +329,7 @@ class TroubleAtRequest(ClusterTrouble):
     """A single trouble that comes when a request arrives, which waits until it has come, or can't come."""
 
     _tries_again = False
+    _awaited = "no request that matches `at` has come"
 
     def __init__(self, cluster: ClusterData, blow: Blow, *, insists: bool) -> None:
         assert blow.at is not None
@@ -370,16 +383,19 @@ class _Kept(NamedTuple):
         return cls(faults, None)
 
     def give(self, node: KafkaBroker, broker: int, handles: FaultHandles) -> None:
-        """Set the faults again; those that count go on counting."""
+        """Set the faults again, but for those removed meanwhile; those that count go on counting."""
         with suppress(*_GONE):
             for each in self.faults:
+                key = broker, each["id"]
+                if (handle := handles.get(key)) is None and key in handles:
+                    continue
                 given: Any = {name: value for name, value in each.items() if name not in _FACTS}
                 if given["nth"] is not None:
                     given["nth"] -= each["fitted"]
                 if given["times"] is not None:
                     given["times"] -= each["hits"]
                 fault = node.faults._add(given)
-                if (handle := handles.get((broker, each["id"]))) is not None:
+                if handle is not None:
                     handle.id, handle._control = fault.id, handle._control.at(fault.control)
                     handles[broker, fault.id] = handle
             if self.chaos is not None:

@@ -124,6 +124,13 @@ def test_a_controller_that_was_without_brokers_has_not_stood_still(
     assert "was not running" not in caplog.text
 
 
+def test_a_controller_without_brokers_has_nobody_to_give_time_to(
+    node: ControllerNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    node.on_deadline(NOW + 60_000)
+    assert "was not running" not in caplog.text
+
+
 @pytest.mark.parametrize("idle", ["0", "500", "60000"])
 def test_a_freeze_that_is_hardly_longer_than_a_session_fences_nobody(tmp_path: Path, idle: str) -> None:
     """A freeze hardly longer than a session fences nobody, however seldom the controller writes something."""

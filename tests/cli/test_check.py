@@ -44,8 +44,28 @@ def test_an_order_is_asked_for(broker: KafkaBroker, capsys: pytest.CaptureFixtur
     assert main([*question, "--order", "key"]) == 1
     assert capsys.readouterr().out.startswith("out of order: behind-0@1 is of ordered-0@0, and is behind behind-0@0")
     assert main(["check", "--url", broker.control_url, "--forbid", "write cycle"]) == 0
+
+
+BOTH = ["--input", "in", "--output", "out"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (["--input", "in"], "--input and --output are given together"),
+        (["--order", "key"], "--order is of an application: --input and --output are missing"),
+        (["--key", "value"], "--key is of an application: --input and --output are missing"),
+        ([*BOTH, "--seen-by", "g"], "--seen-by is of the whole history: leave out --input and --output"),
+        ([*BOTH, "--forbid", "write cycle"], "--forbid is of the whole history: leave out --input and --output"),
+    ],
+)
+def test_an_option_that_would_not_be_used_is_refused(
+    capsys: pytest.CaptureFixture[str], asked: list[str], says: str
+) -> None:
+    """The exit code is not that of a finding."""
     with pytest.raises(SystemExit, match="2"):
-        main(["check", "--url", broker.control_url, "--order", "key"])
+        main(["check", "--url", "http://127.0.0.1:1", *asked])
+    assert capsys.readouterr().err.splitlines()[0] == f"pykafka-broker check: {says}"
 
 
 def test_what_can_not_be_checked_is_one_line(
@@ -58,7 +78,7 @@ def test_what_can_not_be_checked_is_one_line(
     assert main(["check", "--url", broker.control_url, "--input", "in", "--output", "nowhere"]) == 2
     errors = capsys.readouterr().err.splitlines()
     assert errors[0].startswith("pykafka-broker check: --url or ")
-    assert "refused" in errors[1]
+    assert errors[1] == "pykafka-broker check: http://127.0.0.1:1: Connection refused"
     assert "there is no topic nowhere" in errors[2]
     assert len(errors) == 3
 

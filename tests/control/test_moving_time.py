@@ -129,6 +129,18 @@ def test_after_the_first_day_deadlines_of_clients_are_late_by_little(clock: Mova
     assert len(set(done)) < 24 * 60 + 5_000
 
 
+def test_deadlines_twice_a_second_are_exact_for_five_thousand_stops(clock: MovableClock) -> None:
+    """A controller has such deadlines, and a move of days would take minutes."""
+    way = 2 * HOUR_MS
+    twice_a_second = range(500, way, 500)
+    server = server_of(clock, *twice_a_second)
+    moved(server, way)
+    done = [at for what, at in server.done if what == "client"]
+    assert done[:5_000] == list(twice_a_second)[:5_000]
+    assert max(at - due for at, due in zip(done, twice_a_second, strict=True)) <= way // 5_000
+    assert len(set(done)) < 10_000
+
+
 def test_what_is_due_without_end_ends_the_move(clock: MovableClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(moving_time, "_MOST_AT_ONCE", 20)
     server = server_of(clock, 5)

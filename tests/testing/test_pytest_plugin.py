@@ -84,6 +84,7 @@ def test_a_mistake_in_the_ini_file_is_one_line(pytester: pytest.Pytester) -> Non
             "ERROR: kafka_broker_config: num.partitions 3: it must be key=value",
         ),
         ("kafka_broker_config = =3", "ERROR: kafka_broker_config: =3: it must be key=value"),
+        ("kafka_client = flink", "ERROR: kafka_client = flink: it must be one of confluent, kafka-python"),
     ):
         pytester.makeini(f"[pytest]\n{setting}\n")
         result = pytester.runpytest()
@@ -207,9 +208,19 @@ def test_the_command_line_has_configs_and_a_release(pytester: pytest.Pytester) -
     for wrong, says in (
         (["--kafka-chaos-seeds=0"], "ERROR: --kafka-chaos-seeds: 0: at least one seed is run"),
         (["--kafka-config=num.partitions"], "ERROR: --kafka-config: num.partitions: it must be key=value"),
-        (["--kafka-emulate=2.8", "--kafka-broker-url=http://h:1"], "ERROR: --kafka-config and --kafka-emulate can't *"),
     ):
         pytester.runpytest(*wrong).stderr.fnmatch_lines([says])
+
+
+@pytest.mark.parametrize("option", ["--kafka-config=num.partitions=3", "--kafka-emulate=2.8", "--kafka-in-process"])
+def test_a_running_broker_takes_no_settings(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    pytester.makepyfile("def test_one(): pass")
+    says = [f"ERROR: {option.partition('=')[0]} can't change the broker at http://h:1, which runs already"]
+    pytester.runpytest(option, "--kafka-broker-url=http://h:1").stderr.fnmatch_lines(says)
+    monkeypatch.setenv("PYKAFKA_BROKER_CONTROL_URL", "http://h:1")
+    pytester.runpytest(option).stderr.fnmatch_lines(says)
 
 
 LEAVES = [
@@ -477,13 +488,6 @@ def test_clients_of_a_library_that_is_installed(pytester: pytest.Pytester, clien
                     consumer.poll(0.1) if kafka_client == "confluent" else consumer.poll(100)
     """)
     pytester.runpytest().assert_outcomes(passed=2)
-
-
-def test_a_client_that_is_not_known_is_told(pytester: pytest.Pytester) -> None:
-    pytester.makeini("[pytest]\nkafka_client = flink\n")
-    pytester.makepyfile("def test_one(kafka_client): pass")
-    result = pytester.runpytest()
-    result.stdout.fnmatch_lines(["*kafka_client = flink: it must be one of confluent, kafka-python*"])
 
 
 def test_a_broker_that_runs_already_is_used(pytester: pytest.Pytester) -> None:

@@ -28,6 +28,12 @@ def test_an_answer_that_is_not_whole_is_a_connection_error(answer: bytes) -> Non
         asyncio.run(AsyncRemoteBroker(f"http://{host}:{port}").topics())
 
 
+def test_a_connection_without_an_answer_is_told_plainly() -> None:
+    says = "the broker has closed the connection without an answer$"
+    with answering(b"") as (host, port), pytest.raises(ConnectionError, match=says):
+        asyncio.run(AsyncRemoteBroker(f"http://{host}:{port}").topics())
+
+
 def test_an_answer_that_does_not_come_in_time_is_told() -> None:
     with KafkaBroker(in_process=True) as broker:
         wait = {"group": "billing", "timeout_ms": 5_000}

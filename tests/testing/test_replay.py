@@ -113,6 +113,7 @@ def test_the_first_answer_that_differs_is_told(
 
 def test_what_a_check_finds_is_told(recorded: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["replay", str(recorded), "--check"]) == 0
+    assert main(["replay", str(recorded), "--seen-by", "nobody"]) == 4  # a question without --check is one too
     capsys.readouterr()
     asked = ["--input", "orders", "--output", "billed", "--key", "value"]
     path = tmp_path / "billed.jsonl"

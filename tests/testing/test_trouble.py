@@ -47,8 +47,13 @@ def test_nothing_comes_before_a_client_and_all_is_over_when_it_is_calm(cluster: 
     cluster.create_topic("quiet")
     leader = cluster.leader_of("orders")
     trouble = cluster.befall("kill", leader, for_ms=LONG_MS)
-    with pytest.raises(WaitTimeout, match="0 troubles came, expected 1"):
+    with pytest.raises(
+        WaitTimeout, match="0 troubles came, expected 1: time counts from the first request of a client"
+    ):
         trouble.wait(timeout=0)
+    of_nobody = cluster.befall("kill", leader, at={"api": "OffsetCommit", "group": "misspelt"})
+    with pytest.raises(WaitTimeout, match="0 troubles came, expected 1: no request that matches `at` has come"):
+        of_nobody.wait(timeout=0)
     produce(cluster)
     trouble.wait()
     assert not cluster.broker(leader).running
@@ -182,6 +187,15 @@ def test_trouble_comes_at_a_request_which_waits(cluster: KafkaCluster) -> None:
     assert cluster.coordinator("billing") == other
     assert [each.topic for each in trouble.came] == ["__consumer_offsets"]
     assert cluster.group("billing")["offsets"][0]["committed"] == 3
+    assert cluster.faults.all() == []
+
+
+def test_a_fault_that_was_removed_while_its_broker_was_away_does_not_come_again(cluster: KafkaCluster) -> None:
+    with cluster.faults.add(api="Heartbeat", error="NOT_COORDINATOR"):
+        trouble = cluster.befall("kill", 2, for_ms=LONG_MS)
+        produce(cluster)
+        trouble.wait()
+    cluster.calm()
     assert cluster.faults.all() == []
 
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Annotated, Any, Literal
 
 from pykafka_broker.control.control import Control, in_pauses
-from pykafka_broker.control.history.application import Guarantee, PlainRecord, identify_by, verdict
+from pykafka_broker.control.history.application import Guarantee, PlainRecord, contradiction, identify_by, verdict
 from pykafka_broker.control.history.checks import findings
 from pykafka_broker.control.history.entries import MOST_BYTES, HistoryFile
 from pykafka_broker.control.history.facts import facts_of, row_of
@@ -129,10 +129,9 @@ async def check(
     `seen_by`, a group, records of its topics that it has never fetched are anomalies too, and with `forbid` what Kafka
     itself allows.
     """
-    if (input is None) != (output is None):
-        raise Problem(400, "input and output are given together")
-    if order is not None and input is None:
-        raise Problem(400, "order is of an application: input and output are missing")
+    asked = {"input": input, "output": output, "key": key, "guarantee": guarantee, "order": order}
+    if reason := contradiction(asked | {"seen_by": seen_by, "forbid": forbid}):
+        raise Problem(400, reason)
     rows = [row async for row in _rows(control, control.histories.file)]
     try:
         identify, ordered = identify_by(key), None if order is None else identify_by(order)

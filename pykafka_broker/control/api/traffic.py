@@ -32,6 +32,11 @@ Seed = Annotated[int, ValueLimits(minimum=0, maximum=(1 << 53) - 1)]
 _LAST_SHOWN = 10
 _MOST_FAULTS = 1000
 _WITH_RECORDS = frozenset({ApiKey.FETCH, ApiKey.SHARE_FETCH})
+_BEFALLEN: dict[Event, tuple[str, ...]] = {  # a request must name one of them
+    "bump_leader_epoch": ("topic",),
+    "move_coordinator": ("group", "transactional_id"),
+    "expire_member": ("member",),
+}
 
 
 # -- requests
@@ -274,9 +279,8 @@ def _check_match(control: Control, match: Match) -> None:
     """Raise `Problem` for a match that no request can fit."""
     named = {"topic": match.topic, "partition": match.partition, "group": match.group}
     for name, wanted in {**named, "transactional_id": match.transactional_id}.items():
-        if wanted is not None and match.api and not any(_can_name(key, name) for key in match.api):
-            apis = " and ".join(sorted(SPECS[key].name for key in match.api))
-            raise Problem(400, f"requests of {apis} name no {name}: none would ever match")
+        if wanted is not None:
+            _check_named(match, (name,), "none would ever match")
     if match.version is not None:
         specs = [SPECS[key] for key in match.api or SPECS]
         if not any(each.min_version <= match.version <= each.max_version for each in specs):
@@ -293,7 +297,16 @@ def _check_match(control: Control, match: Match) -> None:
             raise Problem(400, f"there is no listener {match.listener}{told}")
 
 
+def _check_named(match: Match, names: tuple[str, ...], otherwise: str) -> None:
+    """Raise `Problem` where requests of the APIs name nothing of the kind."""
+    if match.api and not any(_can_name(key, name) for key in match.api for name in names):
+        apis = " and ".join(sorted(SPECS[key].name for key in match.api))
+        raise Problem(400, f"requests of {apis} name no {' and no '.join(names)}: {otherwise}")
+
+
 def _can_name(api_key: int, name: str) -> bool:
+    if name == "member":
+        return "member_id" in SPECS[api_key].request_class().__match_args__
     found = mentionable(api_key)
     named = {"group": found.groups, "transactional_id": found.transactional_ids}
     return bool(named.get(name, found.places))
@@ -325,6 +338,8 @@ def _check(match: Match, action: Action) -> None:
         raise Problem(400, "corrupt spoils fetched records: api must be Fetch or ShareFetch")
     if sum((action.error is not None, action.drop is not None, action.cut, action.hang, action.event is not None)) > 1:
         raise Problem(400, "a fault may have only one of error, drop, cut, hang and event")
+    if action.event is not None:
+        _check_named(match, _BEFALLEN[action.event], f"{action.event} would do nothing")
     if match.nth is not None and (match.every, match.times, match.probability) != (1, None, 1.0):
         raise Problem(400, "nth is one request: every, times and probability choose among many")
     if match.nth is not None and action.connect is not None:

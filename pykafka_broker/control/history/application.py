@@ -33,6 +33,26 @@ _MOST_TOLD = 3  # fetches of a record
 HEADER = "header:"
 
 
+def contradiction(asked: Mapping[str, Any], named: Callable[[str], str] = str) -> str | None:
+    """Return which argument a check would not use, and why; None where each is used.
+
+    Args:
+        asked: all arguments of a check, by name.
+        named: makes the form of a name that the reader writes.
+    """
+    both = f"{named('input')} and {named('output')}"
+    if (asked["input"] is None) != (asked["output"] is None):
+        return f"{both} are given together"
+    if asked["input"] is None:
+        defaults = {"order": None, "key": "key", "guarantee": GUARANTEES[0]}
+        unused = [name for name, default in defaults.items() if asked[name] != default]
+        of = f"an application: {both} are missing"
+    else:
+        unused = [name for name in ("seen_by", "forbid") if asked[name]]
+        of = f"the whole history: leave out {both}"
+    return f"{named(unused[0])} is of {of}" if unused else None
+
+
 class StoredRecord(Protocol):
     """A record of a topic, as tests and the broker have it."""
 

@@ -443,8 +443,9 @@ def _only_control(of_each: Mapping[int, AsyncHandle]) -> AsyncControlClient:
 class AsyncClusterFault(AsyncFault):
     """A fault on several brokers; hits are added up."""
 
-    def __init__(self, faults: Mapping[int, AsyncFault]) -> None:
+    def __init__(self, faults: Mapping[int, AsyncFault], handles: FaultHandles) -> None:
         self._faults = dict(faults)
+        self._handles = handles
         self.id = next(iter(self._faults.values())).id
 
     @property
@@ -485,7 +486,8 @@ class AsyncClusterFault(AsyncFault):
     async def remove(self) -> int:
         """End the fault on all brokers and return the hits; held requests are carried out now."""
         hits = 0
-        for fault in self._faults.values():
+        for node_id, fault in self._faults.items():
+            self._handles[node_id, fault.id] = None
             with suppress(OSError, ControlError):  # a fault ends with the process of its broker
                 hits += await fault.remove()
         return hits
@@ -518,9 +520,9 @@ class AsyncClusterFaults(AsyncFaults):
                 self._handles[node_id, fault.id] = fault
         except BaseException:
             if added:
-                await AsyncClusterFault(added).remove()
+                await AsyncClusterFault(added, self._handles).remove()
             raise
-        return AsyncClusterFault(added)
+        return AsyncClusterFault(added, self._handles)
 
     async def all(self) -> list[FaultState]:
         """Return the faults of all brokers, with the `node_id` of each."""

@@ -13,7 +13,7 @@ from pykafka_broker.control.history.findings import Anomaly, Finding, Forbidden
 from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncData
 from pykafka_broker.testing.arguments import check_type
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.history import Application, _LONG_S, _check_names, _judged, rows_of
+from pykafka_broker.testing.history import Application, _LONG_S, _check_names, _check_used, _judged, rows_of
 from pykafka_broker.testing.record import Record
 from typing import Any
 
@@ -95,16 +95,8 @@ class AsyncChecks(AsyncData):
                 are one, no input record has an id and there is no output, no input record has an order, or the topics
                 of `seen_by` never had a record.
         """
-        if (input is None) != (output is None):
-            raise TypeError("input and output are given together")
-        if input is None:
-            unused = {"order": order is not None, "key": key != "key", "guarantee": guarantee != "exactly_once"}
-            of = "an application: input and output are missing"
-        else:
-            unused = {"seen_by": seen_by is not None, "forbid": bool(forbid)}
-            of = "the whole history: leave out input and output"
-        for name in (name for name, is_given in unused.items() if is_given):
-            raise TypeError(f"{name} is of {of}")
+        asked = {"input": input, "output": output, "key": key, "guarantee": guarantee, "order": order}
+        _check_used(asked | {"seen_by": seen_by, "forbid": forbid})
         _check_names(guarantee, allow, forbid)
         if seen_by is not None:
             check_type("seen_by", seen_by, str, "the name of a group")

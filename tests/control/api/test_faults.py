@@ -14,7 +14,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from pykafka_broker.control.traffic.exchange import decoded_response
-from pykafka_broker.control.traffic.faults import Chaos
+from pykafka_broker.control.traffic.faults import _EVENTS, Chaos
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
@@ -531,6 +531,28 @@ def test_a_fault_that_nothing_could_meet_is_refused(broker: KafkaBroker, fault: 
     if not {"listener", "partition"} & fault.keys():
         with pytest.raises(ControlError, match=says):
             broker.wait_for_request(**fault, timeout=0)
+
+
+@pytest.mark.parametrize(
+    ("api", "event", "says"),
+    [
+        ("Heartbeat", "bump_leader_epoch", "requests of Heartbeat name no topic: bump_leader_epoch would do nothing"),
+        ("Fetch", "move_coordinator", "requests of Fetch name no group and no transactional_id: move_coordinator"),
+        (["Produce", "EndTxn"], "expire_member", "requests of EndTxn and Produce name no member: expire_member"),
+    ],
+)
+def test_an_event_that_could_befall_nothing_is_refused(
+    broker: KafkaBroker, api: str | list[str], event: Any, says: str
+) -> None:
+    with pytest.raises(ControlError, match=says):
+        broker.faults.add(api=api, event=event)
+
+
+def test_the_events_of_chaos_befall_what_its_requests_name(broker: KafkaBroker) -> None:
+    for api, events in _EVENTS.items():
+        for event in events:
+            with broker.faults.add(api=str(int(api)), event=event):
+                pass
 
 
 def test_a_throttle_time_without_a_field(broker: KafkaBroker) -> None:

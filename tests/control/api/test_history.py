@@ -78,9 +78,12 @@ def test_an_application_is_judged(recorded: KafkaBroker) -> None:
     [
         ({"input": "in"}, 400, "input and output are given together"),
         ({"order": "key"}, 400, "order is of an application: input and output are missing"),
+        ({"guarantee": "at_least_once"}, 400, "guarantee is of an application: input and output are missing"),
+        ({"input": "x", "output": "y", "seen_by": "g"}, 400, "seen_by is of the whole history: leave out input and"),
+        ({"input": "x", "output": "y", "forbid": ["write cycle"]}, 400, "forbid is of the whole history: leave out"),
         ({"input": "x", "output": "x", "order": "id"}, 400, 'key must be "key", "value"'),
         ({"forbid": ["lost write"]}, 400, "must be"),
-        ({"key": "id"}, 400, 'key must be "key", "value"'),
+        ({"key": "id"}, 400, "key is of an application"),
         ({"input": "nowhere", "output": "nowhere"}, 404, "there is no topic nowhere"),
         ({"guarantee": "maybe"}, 400, "guarantee must be one of"),
         ({"allow": ["lies"]}, 400, "must be one of lost write"),
