@@ -28,7 +28,7 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from pykafka_broker.protocol.messages.request_header import RequestHeader
-from pykafka_broker.protocol.runtime import EncodeError, Message, VersionLacksField, leaves
+from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Message, VersionLacksField, leaves
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import PLAIN, Link, LinkSettings, growing_pause_ms
 
@@ -514,6 +514,8 @@ LEADER_ERRORS = frozenset(
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
@@ -531,6 +533,17 @@ def check_topic(name: str, code: int) -> None:
         raise KafkaError(code, f"{_OF_NAMES[ErrorCode(code)]}: [{name}]")
 
 
+class KnownTopic(NamedTuple):
+    """The id of a topic, and leaders and leader epochs in the order of the partitions.
+
+    Brokers before Kafka 2.8 tell no id, which is ZERO_UUID then; brokers before 2.1 tell no epochs, which are -1 then.
+    """
+
+    topic_id: bytes
+    leaders: list[int]
+    epochs: list[int]
+
+
 class Leaders:
     """The leader of each partition, by topic and in the order of the partitions; NOBODY where a partition has none.
 
@@ -544,17 +557,28 @@ class Leaders:
     def __init__(self, client: Client, *, create: bool = False) -> None:
         self._client = client
         self._create = create
-        self._known: dict[str, list[int]] = {}
+        self._known: dict[str, KnownTopic] = {}
         self._until: dict[str, int] = {}
         self.max_age_ms = number(client.properties, "metadata.max.age.ms", _MAX_AGE_MS, least=0)
 
     def known(self, topic: str) -> list[int] | None:
         """Return the known leaders of a topic, without a request."""
-        return self._known.get(topic)
+        known = self._known.get(topic)
+        return None if known is None else known.leaders
 
     def leader(self, partition: TopicPartition) -> int:
-        leaders = self._known.get(partition.topic, ())
+        leaders = self.known(partition.topic) or ()
         return leaders[partition.partition] if 0 <= partition.partition < len(leaders) else NOBODY
+
+    def epoch(self, partition: TopicPartition) -> int:
+        """Return the epoch of the known leader of a partition, -1 where no broker has told it."""
+        known = self._known.get(partition.topic)
+        return -1 if known is None else known.epochs[partition.partition]
+
+    def topic_id(self, topic: str) -> bytes:
+        """Return the id of a topic, ZERO_UUID where no broker has told it."""
+        known = self._known.get(topic)
+        return ZERO_UUID if known is None else known.topic_id
 
     def forget(self, topic: str) -> None:
         """Forget the leaders of a topic, after a wrong answer or a long time."""
@@ -575,7 +599,7 @@ class Leaders:
                 if self._client.deadline(0) >= until:
                     raise TimedOut(f"Topic {topic} not present in metadata after {timeout_ms} ms.")
                 await backoff.pause(until)
-        return self._known[topic]
+        return self._known[topic].leaders
 
     async def ask(self, topics: Iterable[str], timeout_ms: int | None = None) -> None:
         """Look up the given topics once. Raises KafkaError for the first permanent error."""
@@ -603,10 +627,11 @@ class Leaders:
         if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE):
             raise KafkaError(code)
         if code == ErrorCode.NONE and found.partitions:
-            leaders = [NOBODY] * (1 + max(each.partition_index for each in found.partitions))
+            count = 1 + max(each.partition_index for each in found.partitions)
+            leaders, epochs = [NOBODY] * count, [-1] * count
             for each in found.partitions:
-                leaders[each.partition_index] = each.leader_id
-            self._known[found.name] = leaders
+                leaders[each.partition_index], epochs[each.partition_index] = each.leader_id, each.leader_epoch
+            self._known[found.name] = KnownTopic(found.topic_id, leaders, epochs)
             self._until[found.name] = self._client.deadline(self.max_age_ms if NOBODY not in leaders else 0)
         elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._known.pop(found.name, None)
