@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
 from pykafka_broker.client.errors import AuthenticationFailed, ClientError, KafkaError, TimedOut, Unusable, check
 from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
 from pykafka_broker.errors import NotLetIn
-from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
+from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Unsendable, Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
@@ -28,7 +28,7 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from pykafka_broker.protocol.messages.request_header import RequestHeader
-from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Message, VersionLacksField, leaves
+from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Message, leaves
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import PLAIN, Link, LinkSettings, growing_pause_ms
 
@@ -190,7 +190,7 @@ class Client:
                 try:
                     asked = self._link(address).ask(request, min(left, self.request_timeout_ms), versions=versions)
                     return await asked
-                except NotServed as error:
+                except (NotServed, Unsendable) as error:
                     raise _not_served(request, error, self._of_controllers) from None
                 except LinkError as error:
                     self._check(error, request, until, call, repeatable)
@@ -232,7 +232,7 @@ class Client:
         wait_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
         try:
             return await link.ask(request, wait_ms, versions=versions, unanswered=unanswered)
-        except NotServed as error:
+        except (NotServed, Unsendable) as error:
             raise _not_served(request, error, self._of_controllers) from None
         except LinkError as error:
             _check_login(error)
@@ -321,7 +321,9 @@ class Client:
         answer: MetadataResponse
         try:
             answer = await self.ask(request, versions=(4, 13), timeout_ms=timeout_ms, call=call)
-        except KafkaError:  # Kafka before 0.11 would create a topic that is asked for by its name
+        except KafkaError as error:  # Kafka before 0.11 would create a topic that is asked for by its name
+            if error.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
             request = MetadataRequest(None, allow_auto_topic_creation=True)
             answer = await self.ask(request, versions=(1, 3), timeout_ms=timeout_ms, call=call)
             answer.topics = [each for each in answer.topics if topics is None or each.name in topics]
@@ -373,7 +375,9 @@ class Client:
             several = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             answer = await self.ask(several, versions=(4, 6), timeout_ms=left, call=call)
             return answer.coordinators[0]
-        except KafkaError:  # Kafka before 3.0
+        except KafkaError as error:  # Kafka before 3.0
+            if error.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
             return await self.ask(FindCoordinatorRequest(key, kind), versions=(0, 3), timeout_ms=left, call=call)
 
     async def ask_coordinator(
@@ -488,11 +492,11 @@ def _sendable(client_id: str) -> str:
     return client_id
 
 
-def _not_served(request: Message, error: NotServed, of_controllers: bool) -> KafkaError:
-    cause, name = error.__cause__, ApiKey(request.API_KEY).name
-    if isinstance(cause, EncodeError) and not isinstance(cause, VersionLacksField):
+def _not_served(request: Message, error: NotServed | Unsendable, of_controllers: bool) -> KafkaError:
+    name = ApiKey(request.API_KEY).name
+    if isinstance(error, Unsendable):
         return KafkaError(ErrorCode.INVALID_REQUEST, f"{name} can't be sent: {error}")
-    if error.theirs is not None or cause is not None:  # the cause: the versions in common lack a field
+    if error.theirs is not None or error.__cause__ is not None:  # the cause: the versions in common lack a field
         return KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name}: {error}")
     if of_controllers:
         text = "This Admin API is not yet supported when communicating directly with the controller quorum."
