@@ -588,10 +588,10 @@ class Leaders:
         """Forget the leaders of a topic, after a wrong answer or a long time."""
         self._until[topic] = 0
 
-    def stale(self) -> list[str]:
-        """Return the topics to look up again."""
+    def stale(self, topics: Iterable[str]) -> set[str]:
+        """Return which of the topics are to be looked up again."""
         now = self._client.deadline(0)
-        return [topic for topic, until in self._until.items() if until <= now]
+        return {topic for topic in topics if self._until.get(topic, now + 1) <= now}
 
     async def of(self, topic: str, timeout_ms: int) -> list[int]:
         """Wait for the leaders of a topic. Raises TimedOut and KafkaError."""

@@ -406,7 +406,7 @@ class Consumer:
         now = self._client.deadline(0)
         wanted: dict[int, dict[TopicPartition, FetchPartition]] = {}
         sought: dict[int, dict[TopicPartition, int]] = {}
-        lost = set(self._leaders.stale())
+        lost = self._leaders.stale(each.topic for each in self._positions)
         undefined = []
         busy = set(self._fetches)
         for partition, position in self._positions.items():
@@ -477,17 +477,19 @@ class Consumer:
         What a partition is refused for is an error of the next `poll`, and keeps the others from nothing.
         """
         try:
-            self._note_errors((await self._leaders.look_up(topics)).values())
-        except TimedOut as error:
-            logger.warning("%s; trying again", error)  # for ever, as Kafka's consumers
-        except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
-            self._error = error
-        finally:
+            try:
+                self._note_errors((await self._leaders.look_up(topics)).values())
+            except TimedOut as error:
+                logger.warning("%s; trying again", error)  # for ever, as Kafka's consumers
+            except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
+                self._error = error
             self._arrived.set()
-            if self._leaders.stale() or any(self._leaders.leader(each) == NOBODY for each in self._positions):
+            stale = self._leaders.stale(each.topic for each in self._positions)
+            if stale or any(self._leaders.leader(each) == NOBODY for each in self._positions):
                 await self._backoff.pause()
             else:
                 self._backoff.reset()
+        finally:
             self._looking = None
 
     def _note_errors(self, errors: Iterable[Exception]) -> None:

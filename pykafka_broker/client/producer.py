@@ -575,12 +575,9 @@ class Producer:
 
         Topics without waiting records are left alone: a look-up would make a deleted topic again.
         """
-        stale = set(self._leaders.stale())
-        return {
-            target.topic
-            for target in self._batches.waited_for()
-            if target.topic in stale or self._leaders.leader(target) == NOBODY
-        }
+        waited_for = list(self._batches.waited_for())
+        stale = self._leaders.stale(target.topic for target in waited_for)
+        return stale | {target.topic for target in waited_for if self._leaders.leader(target) == NOBODY}
 
     async def _look(self, topics: Iterable[str]) -> None:
         try:

@@ -184,7 +184,7 @@ class ShareConsumer:
 
     async def _send_fetches(self, timeout_ms: int) -> None:
         topics = {each.topic for each in self._assignment if self._leaders.leader(each) == NOBODY}
-        if topics := topics | set(self._leaders.stale()):
+        if topics := topics | self._leaders.stale(each.topic for each in self._assignment):
             self._errors.extend((await self._leaders.look_up(topics, timeout_ms)).values())
         wanted: dict[int, set[TopicPartition]] = {}
         for each in self._assignment:

@@ -222,6 +222,48 @@ def test_a_topic_that_is_missing_is_looked_up_with_pauses(broker: KafkaBroker, m
     run(broker, work)
 
 
+def test_a_deleted_topic_that_is_not_assigned_any_more_is_not_looked_up(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for topic in ("kept-topic", "deleted-topic"):
+        broker.produce(topic, ["a"])
+
+    async def work(client: Client) -> None:
+        plain, asked = client.metadata, list[str]()
+
+        async def noted(topics: list[str], **options: Any) -> Any:
+            answer = await plain(topics, **options)
+            asked.extend(each.name or "" for each in answer.topics if each.error_code)
+            return answer
+
+        monkeypatch.setattr(client, "metadata", noted)
+        async with Consumer(client, BEGIN) as consumer:
+            consumer.assign([("kept-topic", 0), ("deleted-topic", 0)])
+            assert await take(consumer, 2) == ["a", "a"]
+            await asyncio.to_thread(broker.delete_topic, "deleted-topic")
+            while not asked:
+                await consumer.poll(50)
+            consumer.assign([("kept-topic", 0)])
+            while consumer._looking is not None:
+                await consumer.poll(50)
+            asked.clear()
+            assert await consumer.poll(500) == []
+            assert not asked
+
+    run(broker, work)
+
+
+def test_a_consumer_whose_broker_is_away_is_closed_without_a_pause() -> None:
+    async def work() -> None:
+        settings = {"retry.backoff.ms": "60000", "retry.backoff.max.ms": "60000"}
+        async with Client("127.0.0.1:1", settings) as client, Consumer(client) as consumer:
+            consumer.assign([("t", 0)])
+            while consumer._looking is None:
+                await consumer.poll(10)
+
+    asyncio.run(asyncio.wait_for(work(), 30))
+
+
 def test_a_leader_that_refuses_a_fetch_is_asked_with_growing_pauses(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
