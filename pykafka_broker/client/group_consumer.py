@@ -59,7 +59,7 @@ class GroupConsumer:
         kind = ConsumerMembership if self.settings.new_protocol else ClassicMembership
         self._member = kind(client, self.settings, self._topics, self)
         self._running: asyncio.Task[None] | None = None
-        self._committed: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, Committed] = {}
         self._commit_at = 0
         self._committing: asyncio.Task[None] | None = None  # the last commit of `poll`
         self._turn_to_commit = asyncio.Lock()  # of two commits the older could win
@@ -158,7 +158,7 @@ class GroupConsumer:
                 except KafkaError as error:
                     if error.code != ErrorCode.STALE_MEMBER_EPOCH or member.generation == generation:
                         raise
-            self._committed.update(moved)
+            self._committed.update(offsets)
 
     def _commit_if_due(self) -> None:
         """Begin to commit the positions, unless that is under way. Raises KafkaError as `_commit_by_itself` did."""
@@ -190,8 +190,11 @@ class GroupConsumer:
         """Return the positions that are not committed yet."""
         found = {}
         for each in self.consumer.assignment:
-            offset = position(each)
-            if offset is not None and self._committed.get(each) != offset:
+            offset, known = position(each), self._committed.get(each)
+            if offset is None:
+                continue
+            epoch = self.consumer.epoch_before(each, offset)
+            if known is None or known.offset != offset or epoch not in (-1, known.leader_epoch):
                 found[each] = offset
         return found
 
@@ -219,7 +222,7 @@ class GroupConsumer:
             self._committed.pop(each, None)
         for each, committed in found.items():
             self.consumer.seek(each, committed.offset, committed.leader_epoch)
-            self._committed[each] = committed.offset
+            self._committed[each] = committed
         self._on_assigned(new)
 
     async def _committed_of(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Committed]:

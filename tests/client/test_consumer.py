@@ -177,6 +177,20 @@ def test_a_topic_that_is_created_again_is_read_from_its_own_start(broker: KafkaB
     run(broker, work)
 
 
+@pytest.mark.parametrize("release", ["2.4", "2.7"])
+def test_a_node_of_an_older_release_is_told_no_epochs_and_no_ids(release: str) -> None:
+    async def work(broker: KafkaBroker) -> None:
+        async with Client(broker.bootstrap_servers) as client, Consumer(client, BEGIN) as consumer:
+            consumer.assign([("older", 0)])
+            for value in ("a", "b"):
+                await asyncio.to_thread(broker.produce, "older", [value])
+                assert await take(consumer, 1) == [value]
+
+    with KafkaBroker(config={"pykafka.emulate": release}) as broker:
+        broker.create_topic("older")
+        asyncio.run(asyncio.wait_for(work(broker), 30))
+
+
 def test_nobody_says_where_to_begin(broker: KafkaBroker) -> None:
     broker.create_topic("unknown")
 

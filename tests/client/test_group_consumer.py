@@ -98,6 +98,24 @@ def test_what_is_not_committed_comes_again(run: Callable[[Work], None], broker: 
     run(work)
 
 
+def test_a_position_is_committed_again_if_its_leader_epoch_is_another(
+    run: Callable[[Work], None], broker: KafkaBroker
+) -> None:
+    """As after a truncation: the next member would go back once more."""
+
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic = settings["group.id"]
+        await asyncio.to_thread(broker.produce, topic, ["a"])
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            await values(consumer, 1)
+            await consumer.commit()
+            consumer.consumer.seek((topic, 0), 1, 7)
+            await consumer.commit()
+            assert (await committed_offsets(client, topic))[TopicPartition(topic, 0)].leader_epoch == 7
+
+    run(work)
+
+
 def test_members_share_the_partitions(run: Callable[[Work], None], broker: KafkaBroker) -> None:
     async def work(one: Client, two: Client, settings: dict[str, str]) -> None:
         topic = settings["group.id"]
