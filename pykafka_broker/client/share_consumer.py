@@ -200,7 +200,7 @@ class ShareConsumer:
         session = self._sessions.setdefault(leader, _Session(self._client))
         told = session.pop_acknowledgements()
         request = self._request(session, partitions, told)
-        refused = True
+        refused = False
         try:
             wait_ms = self._client.request_timeout_ms + self.settings.fetch_max_wait_ms
             try:
@@ -215,10 +215,12 @@ class ShareConsumer:
             codes = (each.error_code for topic in answer.responses for each in topic.partitions)
             refused = bool(answer.error_code) or any(codes)
         except LinkError as error:
+            refused = True
             self._end_session(session, error)
             for each in partitions:
                 self._leaders.forget(each.topic)
         except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
+            refused = True
             self._errors.append(error)
         finally:
             self._arrived.set()
