@@ -65,6 +65,10 @@ class NotServed(LinkError):
         self.theirs = theirs
 
 
+class Unsendable(LinkError):
+    """The request has a value that does not fit its field: a number or a name is too large."""
+
+
 OnReply = Callable[[Message | LinkError], None]
 Ask = Callable[[Message, OnReply, int], None]  # the way to the active controller (`MetadataSource.ask`)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     except ImportError:
         print("pykafka-broker mcp: it needs the library mcp, of the extra of that name", file=sys.stderr)
         return 1
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # no exception ends the library's thread that reads standard input
     asyncio.run(_serve(server))
     return 0
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
 from pykafka_broker.client.errors import AuthenticationFailed, ClientError, KafkaError, TimedOut, Unusable, check
 from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
 from pykafka_broker.errors import NotLetIn
-from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Versions
+from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Unsendable, Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
@@ -28,7 +28,7 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponse, MetadataResponseTopic
 from pykafka_broker.protocol.messages.request_header import RequestHeader
-from pykafka_broker.protocol.runtime import EncodeError, Message, VersionLacksField, leaves
+from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Message, leaves
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
 from pykafka_broker.server.link import PLAIN, Link, LinkSettings, growing_pause_ms
 
@@ -190,7 +190,7 @@ class Client:
                 try:
                     asked = self._link(address).ask(request, min(left, self.request_timeout_ms), versions=versions)
                     return await asked
-                except NotServed as error:
+                except (NotServed, Unsendable) as error:
                     raise _not_served(request, error, self._of_controllers) from None
                 except LinkError as error:
                     self._check(error, request, until, call, repeatable)
@@ -232,7 +232,7 @@ class Client:
         wait_ms = self.request_timeout_ms if timeout_ms is None else timeout_ms
         try:
             return await link.ask(request, wait_ms, versions=versions, unanswered=unanswered)
-        except NotServed as error:
+        except (NotServed, Unsendable) as error:
             raise _not_served(request, error, self._of_controllers) from None
         except LinkError as error:
             _check_login(error)
@@ -321,7 +321,9 @@ class Client:
         answer: MetadataResponse
         try:
             answer = await self.ask(request, versions=(4, 13), timeout_ms=timeout_ms, call=call)
-        except KafkaError:  # Kafka before 0.11 would create a topic that is asked for by its name
+        except KafkaError as error:  # Kafka before 0.11 would create a topic that is asked for by its name
+            if error.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
             request = MetadataRequest(None, allow_auto_topic_creation=True)
             answer = await self.ask(request, versions=(1, 3), timeout_ms=timeout_ms, call=call)
             answer.topics = [each for each in answer.topics if topics is None or each.name in topics]
@@ -373,7 +375,9 @@ class Client:
             several = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
             answer = await self.ask(several, versions=(4, 6), timeout_ms=left, call=call)
             return answer.coordinators[0]
-        except KafkaError:  # Kafka before 3.0
+        except KafkaError as error:  # Kafka before 3.0
+            if error.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
             return await self.ask(FindCoordinatorRequest(key, kind), versions=(0, 3), timeout_ms=left, call=call)
 
     async def ask_coordinator(
@@ -488,11 +492,11 @@ def _sendable(client_id: str) -> str:
     return client_id
 
 
-def _not_served(request: Message, error: NotServed, of_controllers: bool) -> KafkaError:
-    cause, name = error.__cause__, ApiKey(request.API_KEY).name
-    if isinstance(cause, EncodeError) and not isinstance(cause, VersionLacksField):
+def _not_served(request: Message, error: NotServed | Unsendable, of_controllers: bool) -> KafkaError:
+    name = ApiKey(request.API_KEY).name
+    if isinstance(error, Unsendable):
         return KafkaError(ErrorCode.INVALID_REQUEST, f"{name} can't be sent: {error}")
-    if error.theirs is not None or cause is not None:  # the cause: the versions in common lack a field
+    if error.theirs is not None or error.__cause__ is not None:  # the cause: the versions in common lack a field
         return KafkaError(ErrorCode.UNSUPPORTED_VERSION, f"The node does not support {name}: {error}")
     if of_controllers:
         text = "This Admin API is not yet supported when communicating directly with the controller quorum."
@@ -514,6 +518,8 @@ LEADER_ERRORS = frozenset(
         ErrorCode.FENCED_LEADER_EPOCH,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.INCONSISTENT_TOPIC_ID,
         ErrorCode.KAFKA_STORAGE_ERROR,
         ErrorCode.OFFSET_NOT_AVAILABLE,
     }
@@ -531,6 +537,17 @@ def check_topic(name: str, code: int) -> None:
         raise KafkaError(code, f"{_OF_NAMES[ErrorCode(code)]}: [{name}]")
 
 
+class KnownTopic(NamedTuple):
+    """The id of a topic, and leaders and leader epochs in the order of the partitions.
+
+    Brokers before Kafka 2.8 tell no id, which is ZERO_UUID then; brokers before 2.1 tell no epochs, which are -1 then.
+    """
+
+    topic_id: bytes
+    leaders: list[int]
+    epochs: list[int]
+
+
 class Leaders:
     """The leader of each partition, by topic and in the order of the partitions; NOBODY where a partition has none.
 
@@ -544,26 +561,37 @@ class Leaders:
     def __init__(self, client: Client, *, create: bool = False) -> None:
         self._client = client
         self._create = create
-        self._known: dict[str, list[int]] = {}
+        self._known: dict[str, KnownTopic] = {}
         self._until: dict[str, int] = {}
         self.max_age_ms = number(client.properties, "metadata.max.age.ms", _MAX_AGE_MS, least=0)
 
     def known(self, topic: str) -> list[int] | None:
         """Return the known leaders of a topic, without a request."""
-        return self._known.get(topic)
+        known = self._known.get(topic)
+        return None if known is None else known.leaders
 
     def leader(self, partition: TopicPartition) -> int:
-        leaders = self._known.get(partition.topic, ())
+        leaders = self.known(partition.topic) or ()
         return leaders[partition.partition] if 0 <= partition.partition < len(leaders) else NOBODY
+
+    def epoch(self, partition: TopicPartition) -> int:
+        """Return the epoch of the known leader of a partition, -1 where no broker has told it."""
+        known = self._known.get(partition.topic)
+        return -1 if known is None else known.epochs[partition.partition]
+
+    def topic_id(self, topic: str) -> bytes:
+        """Return the id of a topic, ZERO_UUID where no broker has told it."""
+        known = self._known.get(topic)
+        return ZERO_UUID if known is None else known.topic_id
 
     def forget(self, topic: str) -> None:
         """Forget the leaders of a topic, after a wrong answer or a long time."""
         self._until[topic] = 0
 
-    def stale(self) -> list[str]:
-        """Return the topics to look up again."""
+    def stale(self, topics: Iterable[str]) -> set[str]:
+        """Return which of the topics are to be looked up again."""
         now = self._client.deadline(0)
-        return [topic for topic, until in self._until.items() if until <= now]
+        return {topic for topic in topics if self._until.get(topic, now + 1) <= now}
 
     async def of(self, topic: str, timeout_ms: int) -> list[int]:
         """Wait for the leaders of a topic. Raises TimedOut and KafkaError."""
@@ -575,7 +603,7 @@ class Leaders:
                 if self._client.deadline(0) >= until:
                     raise TimedOut(f"Topic {topic} not present in metadata after {timeout_ms} ms.")
                 await backoff.pause(until)
-        return self._known[topic]
+        return self._known[topic].leaders
 
     async def ask(self, topics: Iterable[str], timeout_ms: int | None = None) -> None:
         """Look up the given topics once. Raises KafkaError for the first permanent error."""
@@ -603,10 +631,11 @@ class Leaders:
         if code not in (ErrorCode.NONE, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.LEADER_NOT_AVAILABLE):
             raise KafkaError(code)
         if code == ErrorCode.NONE and found.partitions:
-            leaders = [NOBODY] * (1 + max(each.partition_index for each in found.partitions))
+            count = 1 + max(each.partition_index for each in found.partitions)
+            leaders, epochs = [NOBODY] * count, [-1] * count
             for each in found.partitions:
-                leaders[each.partition_index] = each.leader_id
-            self._known[found.name] = leaders
+                leaders[each.partition_index], epochs[each.partition_index] = each.leader_id, each.leader_epoch
+            self._known[found.name] = KnownTopic(found.topic_id, leaders, epochs)
             self._until[found.name] = self._client.deadline(self.max_age_ms if NOBODY not in leaders else 0)
         elif code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._known.pop(found.name, None)

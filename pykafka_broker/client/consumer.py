@@ -5,7 +5,12 @@ broker has at most one fetch in flight, for all of its partitions, and none whil
 read: a fetch of the idle partitions alone would keep the busy one waiting. Answers that come after a `seek`, or for
 partitions that are no longer assigned, are dropped. Control batches and records of aborted
 transactions become batches without records, so that positions pass over them. A partition is read at its leader, or at
-the replica in the consumer's rack that the leader names (KIP-392). Group membership is in `membership`.
+the replica in the consumer's rack that the leader names (KIP-392).
+
+A fetch tells the leader epoch of the last record that was read. A leader whose log has other records there answers with
+the offset from which on they differ (KIP-320, KIP-595), and the consumer goes on at that offset. A topic that was
+deleted and created again has another id (KIP-516): the position is reset. With `auto.offset.reset` of `none`, both are
+errors. Nodes before Kafka 2.7 are told no epochs. Group membership is in `membership`.
 """
 
 from __future__ import annotations
@@ -18,8 +23,8 @@ from itertools import dropwhile, islice
 from typing import Any, NamedTuple, Self
 
 from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Backoff, Client, Leaders, check_topic, wait_for
-from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut
-from pykafka_broker.client.leaders import list_offsets
+from pykafka_broker.client.errors import ClientError, KafkaError, LogTruncated, TimedOut
+from pykafka_broker.client.leaders import ListedOffset, listed_offsets, offsets_request, versions_of
 from pykafka_broker.client.properties import flag, invalid, number
 from pykafka_broker.config.values import reset_duration_ms
 from pykafka_broker.peers import LinkError
@@ -27,6 +32,7 @@ from pykafka_broker.protocol.enums import EARLIEST, LATEST, IsolationLevel, Topi
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
+from pykafka_broker.protocol.runtime import ZERO_UUID
 from pykafka_broker.records.control import AbortedBatches
 from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
@@ -168,9 +174,19 @@ def damaged(partition: TopicPartition, offset: int, error: CorruptBatch) -> Clie
 # -- the consumer
 
 
-_VERSIONS = (2, 12)  # records in any format since Kafka 0.10, topics by their names
+_VERSIONS = (12, 13)  # with the leader epochs of the last records; from 13 on topics by their ids
+_OLDER = (2, 11)  # records in any format since Kafka 0.10
 CLOSED = "This consumer has already been closed."
 LOOK_EVERY_MS = 100  # how often a waiting `poll` looks for the end of a pause and for old metadata
+
+
+def _refusal(partition: TopicPartition, code: int) -> KafkaError:
+    """Return the error of a partition, in the words of Kafka's clients."""
+    try:
+        check_topic(partition.topic, code)
+    except KafkaError as error:
+        return error
+    return KafkaError(code)
 
 
 class Chunk(NamedTuple):
@@ -185,13 +201,15 @@ class Chunk(NamedTuple):
 class _Position:
     """The position in a partition.
 
-    offset: None until the offset of `time` has been looked up. replica: a follower to read at until `replica_until`,
-    NOBODY for the leader.
+    offset: None until the offset of `time` has been looked up. epoch: the leader epoch of the record before the offset,
+    -1 where unknown. topic_id: the topic that the position belongs to, ZERO_UUID where unknown. replica: a follower to
+    read at until `replica_until`, NOBODY for the leader.
     """
 
     __slots__ = (
         "batches",
         "current",
+        "epoch",
         "failures",
         "not_before",
         "offset",
@@ -200,14 +218,18 @@ class _Position:
         "replica",
         "replica_until",
         "time",
+        "topic_id",
     )
 
     def __init__(self, time: int | None) -> None:
-        self.offset: int | None = None
-        self.time = time
         self.failures = self.not_before = self.replica_until = 0
         self.replica = NOBODY
         self.paused = False
+        self.move(None, time=time)
+
+    def move(self, offset: int | None, epoch: int = -1, time: int | None = None) -> None:
+        """Move to an offset, or to the offset of a time, in whatever topic has the name by now."""
+        self.offset, self.epoch, self.time, self.topic_id = offset, epoch, time, ZERO_UUID
         self.drop()
 
     def drop(self) -> None:
@@ -231,8 +253,10 @@ class Consumer:
         self._leaders = Leaders(client)
         self._positions: dict[TopicPartition, _Position] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}
+        self._finding: dict[int, asyncio.Task[None]] = {}  # looks for positions, by leader
+        self._old_nodes: set[int] = set()  # whose fetches tell no epochs
         self._looking: asyncio.Task[None] | None = None
-        self._backoff = Backoff(client)  # between looks for leaders and positions
+        self._backoff = Backoff(client)  # between looks for leaders
         self._error: Exception | None = None
         self._returned: dict[TopicPartition, int] = {}  # where the records begin that the latest `poll` has returned
         self._arrived = asyncio.Event()
@@ -244,7 +268,9 @@ class Consumer:
     async def __aexit__(self, *_: object) -> None:
         self._closed = True
         self._arrived.set()
-        tasks = [task for task in (*self._fetches.values(), self._looking) if task is not None]
+        tasks = [*self._fetches.values(), *self._finding.values()]
+        if self._looking is not None:
+            tasks.append(self._looking)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -263,22 +289,24 @@ class Consumer:
         self._returned = {each: offset for each, offset in self._returned.items() if each in self._positions}
         self._arrived.set()  # somebody may be waiting in `poll`
 
-    def seek(self, partition: tuple[str, int], offset: int) -> None:
-        position = self._positions[TopicPartition(*partition)]
-        position.drop()
-        position.offset = offset
+    def seek(self, partition: tuple[str, int], offset: int, epoch: int = -1) -> None:
+        """Move to an offset; epoch: the leader epoch of the record before the offset, -1 where unknown."""
+        self._positions[TopicPartition(*partition)].move(offset, epoch)
         self._returned.pop(TopicPartition(*partition), None)
 
     def seek_to_time(self, partition: tuple[str, int], time: int) -> None:
         """Move to the first record of a time, or to EARLIEST or LATEST of `protocol.enums`."""
-        position = self._positions[TopicPartition(*partition)]
-        position.drop()
-        position.offset, position.time = None, time
+        self._positions[TopicPartition(*partition)].move(None, time=time)
         self._returned.pop(TopicPartition(*partition), None)
 
     def position(self, partition: tuple[str, int]) -> int | None:
         """Return the offset of the next record, None while the offset is unknown."""
         return self._positions[TopicPartition(*partition)].offset
+
+    def epoch_before(self, partition: tuple[str, int], offset: int) -> int:
+        """Return the leader epoch of the record before the offset, -1 where unknown: beside the position."""
+        position = self._positions.get(TopicPartition(*partition))
+        return position.epoch if position is not None and position.offset == offset else -1
 
     def position_before(self, partition: tuple[str, int]) -> int | None:
         """Return the position without the records of the latest `poll`, which its caller may still be working on."""
@@ -356,6 +384,7 @@ class Consumer:
                     position.current, position.offset = None, batch.next_offset
                 else:
                     position.offset = records[-1].offset + 1
+                position.epoch = batch.leader_epoch
                 if records:
                     self._returned.setdefault(partition, offset)
                     most -= len(records)
@@ -375,9 +404,10 @@ class Consumer:
     def _send_requests(self) -> None:
         """Send requests for missing positions, leaders and records."""
         now = self._client.deadline(0)
-        wanted: dict[int, dict[TopicPartition, int]] = {}
-        lost = set(self._leaders.stale())
-        searching = False
+        wanted: dict[int, dict[TopicPartition, FetchPartition]] = {}
+        sought: dict[int, dict[TopicPartition, int]] = {}
+        lost = self._leaders.stale(each.topic for each in self._positions)
+        undefined = []
         busy = set(self._fetches)
         for partition, position in self._positions.items():
             if position.paused or now < position.not_before:
@@ -388,14 +418,53 @@ class Consumer:
             leader = self._leaders.leader(partition)
             if leader == NOBODY:
                 lost.add(partition.topic)
-            elif position.offset is None:
-                searching = True
+            elif not self._is_in_topic(partition, position):
+                continue
+            elif position.offset is not None:
+                node = self._node(partition, position, now)
+                wanted.setdefault(node, {})[partition] = self._asked(partition, position)
+            elif position.time is not None:
+                sought.setdefault(leader, {})[partition] = position.time
             else:
-                wanted.setdefault(self._node(partition, position, now), {})[partition] = position.offset
-        if (lost or searching) and self._looking is None:
+                undefined.append(partition)
+        if undefined:
+            names = ", ".join(map(str, undefined))
+            self.fail(ClientError(f"Undefined offset with no reset policy for partitions: [{names}]"))
+        if lost and self._looking is None:
             self._looking = asyncio.create_task(self._look_up(lost))
+        for node in sought.keys() - self._finding.keys():
+            self._finding[node] = asyncio.create_task(self._find(node, sought[node]))
         for node in wanted.keys() - busy:
-            self._fetches[node] = asyncio.create_task(self._fetch(node, wanted[node]))
+            ids = {each.topic: self._leaders.topic_id(each.topic) for each in wanted[node]}
+            self._fetches[node] = asyncio.create_task(self._fetch(node, wanted[node], ids))
+
+    def _is_in_topic(self, partition: TopicPartition, position: _Position) -> bool:
+        """Return whether the position belongs to the present topic; in a topic created anew it is reset."""
+        topic_id = self._leaders.topic_id(partition.topic)
+        if ZERO_UUID not in (position.topic_id, topic_id) and position.topic_id != topic_id:
+            time = self._reset_time()
+            if time is None:
+                self.fail(ClientError(f"Topic {partition.topic} was deleted and created again, with another id"))
+                return False
+            logger.info("topic %s was created again: the position in %s is reset", partition.topic, partition)
+            position.move(None, time=time)
+        position.topic_id = topic_id
+        return True
+
+    def _asked(self, partition: TopicPartition, position: _Position) -> FetchPartition:
+        """Return the part of a fetch for a partition; no leader of an epoch before that of the last record answers."""
+        leader_epoch = self._leaders.epoch(partition)
+        assert position.offset is not None
+        return FetchPartition(
+            partition.partition,
+            leader_epoch if leader_epoch < 0 else max(leader_epoch, position.epoch),
+            position.offset,
+            position.epoch,
+            partition_max_bytes=self.settings.max_partition_fetch_bytes,
+        )
+
+    def _reset_time(self) -> int | None:
+        return self.settings.reset_time(self._client.clock.wall)
 
     def _node(self, partition: TopicPartition, position: _Position, now: int) -> int:
         """Return the node to read a partition at."""
@@ -403,98 +472,109 @@ class Consumer:
         return position.replica if near else self._leaders.leader(partition)
 
     async def _look_up(self, topics: set[str]) -> None:
-        """Look up the leaders of the topics and the unknown positions; pause where some are still unknown.
+        """Look up the leaders of the topics; pause where some are still unknown.
 
         What a partition is refused for is an error of the next `poll`, and keeps the others from nothing.
         """
         try:
-            if topics:
+            try:
                 self._note_errors((await self._leaders.look_up(topics)).values())
-            times = {
-                partition: position.time
-                for partition, position in self._positions.items()
-                if position.offset is None and self._leaders.leader(partition) != NOBODY
-            }
-            if none := [partition for partition, time in times.items() if time is None]:
-                names = ", ".join(map(str, none))
-                self.fail(ClientError(f"Undefined offset with no reset policy for partitions: [{names}]"))
-            if wanted := {partition: time for partition, time in times.items() if time is not None}:
-                await self._find(wanted)
-        except TimedOut as error:
-            logger.warning("%s; trying again", error)
-        except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
-            self._error = error
-        finally:
+            except TimedOut as error:
+                logger.warning("%s; trying again", error)  # for ever, as Kafka's consumers
+            except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
+                self._error = error
             self._arrived.set()
-            if self._is_incomplete():
+            stale = self._leaders.stale(each.topic for each in self._positions)
+            if stale or any(self._leaders.leader(each) == NOBODY for each in self._positions):
                 await self._backoff.pause()
             else:
                 self._backoff.reset()
+        finally:
             self._looking = None
 
-    def _is_incomplete(self) -> bool:
-        """Return whether a leader or a position is unknown, or a topic is to be looked up again."""
-        positions = self._positions.items()
-        return bool(self._leaders.stale()) or any(
-            position.offset is None or self._leaders.leader(partition) == NOBODY for partition, position in positions
-        )
-
-    def _note_errors(self, errors: Iterable[ClientError]) -> None:
+    def _note_errors(self, errors: Iterable[Exception]) -> None:
         """Let the next `poll` raise the first of the errors; what is asked for again brings the others again."""
         for error in errors:
             self._error = self._error or error
 
-    async def _find(self, times: Mapping[TopicPartition, int]) -> None:
-        answers = await list_offsets(self._client, times, isolation_level=self.settings.isolation_level)
-        for partition, answer in answers.items():
-            position = self._positions.get(partition)
-            if position is None or position.offset is not None or position.time != times[partition]:
-                continue
-            if isinstance(answer, TimedOut):
-                logger.warning("%s; trying again", answer)  # for ever, as Kafka's consumers
-            elif isinstance(answer, ClientError):
-                self._note_errors([answer])
-            elif answer.offset >= 0:
-                position.offset = answer.offset
-            else:  # no record is so late
-                position.time = -1
+    async def _find(self, node: int, times: dict[TopicPartition, int]) -> None:
+        """Look up the offsets of times at a leader. No other leader is waited for."""
+        isolation_level = self.settings.isolation_level
+        request = offsets_request(self._client, times, isolation_level)
+        versions = versions_of(times.values(), isolation_level)
+        try:
+            answer = await self._client.ask_once(request, node, versions=versions)
+            for partition, (code, found) in listed_offsets(answer).items():
+                position = self._positions.get(partition)
+                if position is not None and position.offset is None and position.time == times.get(partition):
+                    self._found(partition, position, code, found)
+        except LinkError:
+            for each in times:
+                self._wait(each)
+        except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
+            self._note_errors([error])
+            for each in times:
+                self._pause(each)
+        finally:
+            del self._finding[node]
+            self._arrived.set()
 
-    async def _fetch(self, node: int, offsets: dict[TopicPartition, int]) -> None:
+    def _found(self, partition: TopicPartition, position: _Position, code: int, found: ListedOffset) -> None:
+        if code in LEADER_ERRORS:
+            self._wait(partition)
+        elif code:
+            self._note_errors([_refusal(partition, code)])
+            self._pause(partition)
+        elif found.offset >= 0:
+            position.offset, position.epoch = found.offset, found.leader_epoch
+        else:  # no record is so late
+            position.time = LATEST
+
+    async def _fetch(self, node: int, asked: dict[TopicPartition, FetchPartition], ids: dict[str, bytes]) -> None:
         settings = self.settings
-        most = settings.max_partition_fetch_bytes
-        topics = by_topic(
-            (topic, FetchPartition(index, fetch_offset=offset, partition_max_bytes=most))
-            for (topic, index), offset in offsets.items()
-        )
+        topics = by_topic((each.topic, part) for each, part in asked.items())
+        versions = _VERSIONS if ZERO_UUID not in ids.values() else (12, 12)
+        if node in self._old_nodes:
+            versions = _OLDER
+            for part in asked.values():
+                part.last_fetched_epoch = -1
         request = FetchRequest(
             max_wait_ms=settings.fetch_max_wait_ms,
             min_bytes=settings.fetch_min_bytes,
             max_bytes=settings.fetch_max_bytes,
             isolation_level=settings.isolation_level,
-            topics=[FetchTopic(name, partitions=each) for name, each in topics.items()],
+            topics=[FetchTopic(name, ids[name], each) for name, each in topics.items()],
             rack_id=settings.rack,
         )
         try:
             wait_ms = self._client.request_timeout_ms + settings.fetch_max_wait_ms
-            answer = await self._client.ask_once(request, node, versions=_VERSIONS, timeout_ms=wait_ms, line="fetch")
-            self._fetched(answer, offsets)
+            answer = await self._client.ask_once(request, node, versions=versions, timeout_ms=wait_ms, line="fetch")
+            self._fetched(answer, asked, {topic_id: name for name, topic_id in ids.items()})
         except LinkError:
-            for each in offsets:
+            for each in asked:
                 self._wait(each)
+        except KafkaError as error:
+            if error.code == ErrorCode.UNSUPPORTED_VERSION and versions != _OLDER:
+                self._old_nodes.add(node)
+            else:
+                self._error = error
         except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
             self._error = error
         finally:
             del self._fetches[node]
             self._arrived.set()
 
-    def _fetched(self, answer: FetchResponse, offsets: Mapping[TopicPartition, int]) -> None:
+    def _fetched(
+        self, answer: FetchResponse, asked: Mapping[TopicPartition, FetchPartition], names: Mapping[bytes, str]
+    ) -> None:
         if answer.error_code:
             raise KafkaError(answer.error_code)
         for topic in answer.responses:
+            name = topic.topic or names.get(topic.topic_id, "")
             for each in topic.partitions:
-                partition = TopicPartition(topic.topic, each.partition_index)
+                partition = TopicPartition(name, each.partition_index)
                 position = self._positions.get(partition)
-                if position is None or partition not in offsets or position.offset != offsets[partition]:
+                if position is None or partition not in asked or position.offset != asked[partition].fetch_offset:
                     continue
                 if position.batches or position.current is not None:
                     continue  # another node has answered before
@@ -505,19 +585,20 @@ class Consumer:
 
     def _store(self, partition: TopicPartition, position: _Position, data: PartitionData) -> None:
         """Store the records of a partition, unless the position has moved since the request."""
-        code = data.error_code
+        code, parts = data.error_code, data.diverging_epoch
         if code in LEADER_ERRORS:
             self._wait(partition)
-        elif code == ErrorCode.OFFSET_OUT_OF_RANGE and position.replica != NOBODY:
+        elif (code == ErrorCode.OFFSET_OUT_OF_RANGE or parts.end_offset >= 0) and position.replica != NOBODY:
             position.replica = NOBODY  # the leader may have records that a follower lacks
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            time = self.settings.reset_time(self._client.clock.wall)
+            time = self._reset_time()
             if time is None:
                 raise KafkaError(code, f"Fetch position {position.offset} is out of range for partition {partition}")
-            position.offset, position.time = None, time
+            position.move(None, time=time)
         elif code:
-            check_topic(partition.topic, code)
-            raise KafkaError(code)
+            raise _refusal(partition, code)
+        elif parts.end_offset >= 0:
+            self._truncate(partition, position, parts.end_offset, parts.epoch)
         else:
             committed = self.settings.isolation_level == IsolationLevel.READ_COMMITTED
             position.failures = 0
@@ -527,9 +608,22 @@ class Consumer:
             aborted: list[Any] = list(data.aborted_transactions or ()) if committed else []
             position.batches.extend(batches_of(partition, data.records, aborted, self.settings.check_crcs))
 
+    def _truncate(self, partition: TopicPartition, position: _Position, end_offset: int, epoch: int) -> None:
+        """Go on where the leader's log parts from the records that were read. Raises LogTruncated."""
+        assert position.offset is not None
+        at = f"Truncation detected for partition {partition} at offset {position.offset}"
+        if self._reset_time() is None:
+            raise LogTruncated(f"{at}, first offset known to diverge: {end_offset}")
+        logger.info("%s, resetting offset to the first offset known to diverge %d", at, end_offset)
+        position.move(min(end_offset, position.offset), epoch)
+
     def _wait(self, partition: TopicPartition) -> None:
         """Wait until the leader of the partition is known."""
         self._leaders.forget(partition.topic)
+        self._pause(partition)
+
+    def _pause(self, partition: TopicPartition) -> None:
+        """Ask nobody about the partition for a while, after a failure."""
         position = self._positions.get(partition)
         if position is not None:
             position.replica = NOBODY

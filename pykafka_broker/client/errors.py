@@ -44,6 +44,12 @@ class TimedOut(ClientError):
     exception = f"{_PACKAGE}.TimeoutException"
 
 
+class LogTruncated(ClientError):
+    """Records that were read before are not in the partition any more, and `auto.offset.reset` is `none`."""
+
+    exception = "org.apache.kafka.clients.consumer.LogTruncationException"
+
+
 class AuthenticationFailed(ClientError):
     """The login was refused, or a certificate is not trusted."""
 

@@ -4,7 +4,8 @@ Rule: a position is committed only for records that `poll` returned before its l
 dealt with them, and so has one who closes the consumer. With `enable.auto.commit` that happens every
 `auto.commit.interval.ms`, while `poll` goes on, before partitions are revoked, and at the end; such a commit may fail,
 as with Java's consumer: the failure is logged, and the next one tries again. A committed offset that an open
-transaction may still change is waited for, however long the transaction lasts.
+transaction may still change is waited for, however long the transaction lasts. A member whose caller does not poll for
+`max.poll.interval.ms` leaves the group, and joins again with the next `poll` (KIP-62).
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from pykafka_broker.client.cluster import Backoff, Client, check_topic
 from pykafka_broker.client.consumer import CLOSED, Chunk, Consumer
 from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets
-from pykafka_broker.client.membership import ClassicMembership, ConsumerMembership, GroupSettings
+from pykafka_broker.client.membership import Beside, ClassicMembership, ConsumerMembership, GroupSettings
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 
 logger = logging.getLogger(__name__)
 
 _CLOSE_S = 30  # Kafka: CloseOptions, the default time-out
+_NO_MEMBER = "Offset commit cannot be completed since the consumer is not part of an active group."
 Wanted = Callable[[str], bool]
 Told = Callable[[list[TopicPartition]], object]
 
@@ -57,13 +59,17 @@ class GroupConsumer:
         kind = ConsumerMembership if self.settings.new_protocol else ClassicMembership
         self._member = kind(client, self.settings, self._topics, self)
         self._running: asyncio.Task[None] | None = None
-        self._committed: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, Committed] = {}
         self._commit_at = 0
         self._committing: asyncio.Task[None] | None = None  # the last commit of `poll`
         self._turn_to_commit = asyncio.Lock()  # of two commits the older could win
+        self._polls = 0  # that are going on
+        self._poll_by = 0  # the time at which the member leaves
+        self._polled = asyncio.Event()
 
     async def __aenter__(self) -> Self:
-        self._running = asyncio.create_task(self._member.run())
+        self._poll_by = self._client.deadline(self.settings.rebalance_timeout_ms)
+        self._running = asyncio.create_task(self._run())
         self._running.add_done_callback(self._member_ended)
         self._commit_at = self._client.deadline(self.settings.auto_commit_interval_ms)
         return self
@@ -88,6 +94,20 @@ class GroupConsumer:
                 await asyncio.gather(self._committing, return_exceptions=True)
             await self.consumer.__aexit__()
 
+    async def _run(self) -> None:
+        """Be a member of the group while `poll` is called often enough. Raises ClientError."""
+        interval_ms = self.settings.rebalance_timeout_ms
+        while True:
+            async with Beside(self._member.run()) as running:
+                while (left := interval_ms if self._polls else self._poll_by - self._client.deadline(0)) > 0:
+                    await running.wait(left)
+                self._polled.clear()
+            why = f"no poll for max.poll.interval.ms ({interval_ms} ms)"
+            logger.warning("the member leaves group %s until the next poll: %s", self.settings.group_id, why)
+            self.lose()
+            await self._member.leave()
+            await self._polled.wait()
+
     def _member_ended(self, running: asyncio.Task[None]) -> None:
         """Let the `poll` that waits raise the error that has ended the member."""
         if not running.cancelled() and isinstance(error := running.exception(), Exception):
@@ -103,8 +123,14 @@ class GroupConsumer:
             self._running.result()
         if self.settings.auto_commit:
             self._commit_if_due()
-        await asyncio.sleep(0)  # commits and heartbeats go on, however many records are there already
-        return await self.consumer.poll(timeout_ms, max_records)
+        self._polls += 1
+        self._polled.set()
+        try:
+            await asyncio.sleep(0)  # commits and heartbeats go on, however many records are there already
+            return await self.consumer.poll(timeout_ms, max_records)
+        finally:
+            self._polls -= 1
+            self._poll_by = self._client.deadline(self.settings.rebalance_timeout_ms)
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit the given offsets, or the positions of the consumer. Raises ClientError."""
@@ -118,11 +144,13 @@ class GroupConsumer:
         if not moved:
             return
         settings, member = self.settings, self._member
-        offsets = {partition: Committed(offset) for partition, offset in moved.items()}
+        offsets = {each: Committed(offset, self.consumer.epoch_before(each, offset)) for each, offset in moved.items()}
         lowest = 9 if settings.new_protocol else 7 if settings.instance_id else 2
         async with self._turn_to_commit:
             while True:
                 generation = member.generation
+                if generation <= 0:  # with which anybody may commit while the group has no members
+                    raise ClientError(_NO_MEMBER)
                 known_as = (generation, member.member_id, settings.instance_id)
                 try:
                     await commit_offsets(self._client, settings.group_id, offsets, member=known_as, lowest=lowest)
@@ -130,7 +158,7 @@ class GroupConsumer:
                 except KafkaError as error:
                     if error.code != ErrorCode.STALE_MEMBER_EPOCH or member.generation == generation:
                         raise
-            self._committed.update(moved)
+            self._committed.update(offsets)
 
     def _commit_if_due(self) -> None:
         """Begin to commit the positions, unless that is under way. Raises KafkaError as `_commit_by_itself` did."""
@@ -162,8 +190,11 @@ class GroupConsumer:
         """Return the positions that are not committed yet."""
         found = {}
         for each in self.consumer.assignment:
-            offset = position(each)
-            if offset is not None and self._committed.get(each) != offset:
+            offset, known = position(each), self._committed.get(each)
+            if offset is None:
+                continue
+            epoch = self.consumer.epoch_before(each, offset)
+            if known is None or known.offset != offset or epoch not in (-1, known.leader_epoch):
                 found[each] = offset
         return found
 
@@ -186,13 +217,12 @@ class GroupConsumer:
         """Read further partitions, which the group has assigned."""
         new = list(partitions)
         found = await self._client.until_answered(lambda: self._committed_of(new)) if new else {}
-        offsets = {partition: each.offset for partition, each in found.items()}
         self.consumer.assign([*self.consumer.assignment, *new])
-        for each, offset in offsets.items():
-            self.consumer.seek(each, offset)
         for each in new:
             self._committed.pop(each, None)
-        self._committed.update(offsets)
+        for each, committed in found.items():
+            self.consumer.seek(each, committed.offset, committed.leader_epoch)
+            self._committed[each] = committed
         self._on_assigned(new)
 
     async def _committed_of(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Committed]:

@@ -172,20 +172,28 @@ async def list_offsets(
         times: a timestamp or a constant for each partition.
         isolation_level: with READ_COMMITTED, LATEST is the last stable offset.
     """
-    lowest = max((_FROM_VERSION.get(time, 1) for time in times.values()), default=0)
-    if isolation_level == IsolationLevel.READ_COMMITTED:
-        lowest = max(lowest, 2)
 
     def make(partitions: list[TopicPartition]) -> Message:
-        asked = values_by_topic({each: times[each] for each in partitions})
-        topics = [
-            ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=time) for index, time in of])
-            for topic, of in asked
-        ]
-        return ListOffsetsRequest(_NO_REPLICA, isolation_level, topics, client.request_timeout_ms)
+        return offsets_request(client, {each: times[each] for each in partitions}, isolation_level)
 
-    highest = SPECS[ApiKey.LIST_OFFSETS].stable_max_version
-    return await ask_leaders(client, times, make, _read, call="listOffsets", versions=(lowest, highest))
+    versions = versions_of(times.values(), isolation_level)
+    return await ask_leaders(client, times, make, listed_offsets, call="listOffsets", versions=versions)
+
+
+def versions_of(times: Iterable[int], isolation_level: int) -> Versions:
+    """Return the versions of ListOffsets that know all of the times."""
+    lowest = max((_FROM_VERSION.get(time, 1) for time in times), default=0)
+    if isolation_level == IsolationLevel.READ_COMMITTED:
+        lowest = max(lowest, 2)
+    return lowest, SPECS[ApiKey.LIST_OFFSETS].stable_max_version
+
+
+def offsets_request(client: Client, times: Mapping[TopicPartition, int], isolation_level: int) -> ListOffsetsRequest:
+    topics = [
+        ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=time) for index, time in of])
+        for topic, of in values_by_topic(times)
+    ]
+    return ListOffsetsRequest(_NO_REPLICA, isolation_level, topics, client.request_timeout_ms)
 
 
 async def offsets_at(client: Client, partitions: Collection[TopicPartition], time: int) -> dict[TopicPartition, int]:
@@ -197,7 +205,8 @@ async def offsets_at(client: Client, partitions: Collection[TopicPartition], tim
     return {partition: each.offset for partition, each in found.items()}
 
 
-def _read(answer: Any) -> Answered:
+def listed_offsets(answer: Any) -> Answered:
+    """Return the error code and the ListedOffset of each partition in an answer."""
     found = {}
     for partition, each in partitions_in(answer.topics):
         [offset] = each.old_style_offsets or [each.offset]  # Kafka before 0.10.1

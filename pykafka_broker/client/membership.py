@@ -364,6 +364,7 @@ class ClassicMembership:
 
     async def leave(self) -> None:
         """Leave the group, unless the member is static and may come back, or the coordinator is unknown."""
+        self.generation = _NO_GENERATION
         if not self.member_id or self._settings.instance_id is not None or not self._line.is_known:
             return
         request = LeaveGroupRequest(self._settings.group_id, members=[MemberIdentity(self.member_id)])
@@ -434,7 +435,7 @@ class HeartbeatMembership:
         if self.generation > 0 and self._line.is_known:
             with suppress(ClientError):  # the coordinator notices soon
                 await self._line.ask(request, _LEAVE_MS, self._versions)
-            self.generation = 0
+        self.generation = 0
 
 
 class ConsumerMembership(HeartbeatMembership):
@@ -453,6 +454,7 @@ class ConsumerMembership(HeartbeatMembership):
         self._reconciling: Beside | None = None
 
     async def run(self) -> None:
+        self._unresolved, self.generation, self._held, self._target = None, 0, set(), set()
         try:
             await self._run()
         finally:

@@ -263,7 +263,7 @@ class Producer:
             tasks = self._end(ClientError("The producer was closed before the record was delivered"))
             self._sender, self._broken = None, ClientError(_CLOSED)
             await asyncio.gather(*tasks, return_exceptions=True)
-            if self._batches.fault is not None:
+            if self._batches.fault is not None and type(self._batches.fault) is not kind:  # else it is raised already
                 logger.error("an on_delivery raised an exception", exc_info=self._batches.fault)
             with suppress(ClientError, TimeoutError):  # the coordinator aborts the transaction later
                 async with asyncio.timeout(_ABORT_S):
@@ -522,6 +522,7 @@ class Producer:
             self._batches.split_batch(batch, now)
             return
         overtaken = code == ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER and (queue.recovering or queue.gap or not first)
+        overtaken = overtaken and self._aborted is None  # else nothing fills the gap
         if overtaken and queue.gap:
             batch.sequence = NO_SEQUENCE  # not in the log
             queue.requeue(batch, now)
@@ -574,12 +575,9 @@ class Producer:
 
         Topics without waiting records are left alone: a look-up would make a deleted topic again.
         """
-        stale = set(self._leaders.stale())
-        return {
-            target.topic
-            for target in self._batches.waited_for()
-            if target.topic in stale or self._leaders.leader(target) == NOBODY
-        }
+        waited_for = list(self._batches.waited_for())
+        stale = self._leaders.stale(target.topic for target in waited_for)
+        return stale | {target.topic for target in waited_for if self._leaders.leader(target) == NOBODY}
 
     async def _look(self, topics: Iterable[str]) -> None:
         try:

@@ -47,7 +47,6 @@ _VERSIONS, _RENEWING = (1, 2), (2, 2)
 _LAST_MS = 5_000  # for an answer without records
 _SESSION_GONE = (ErrorCode.SHARE_SESSION_NOT_FOUND, ErrorCode.INVALID_SHARE_SESSION_EPOCH)
 _PASSING = LEADER_ERRORS | {
-    ErrorCode.UNKNOWN_TOPIC_ID,
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.SHARE_SESSION_LIMIT_REACHED,
 }
@@ -185,7 +184,7 @@ class ShareConsumer:
 
     async def _send_fetches(self, timeout_ms: int) -> None:
         topics = {each.topic for each in self._assignment if self._leaders.leader(each) == NOBODY}
-        if topics := topics | set(self._leaders.stale()):
+        if topics := topics | self._leaders.stale(each.topic for each in self._assignment):
             self._errors.extend((await self._leaders.look_up(topics, timeout_ms)).values())
         wanted: dict[int, set[TopicPartition]] = {}
         for each in self._assignment:
@@ -201,7 +200,7 @@ class ShareConsumer:
         session = self._sessions.setdefault(leader, _Session(self._client))
         told = session.pop_acknowledgements()
         request = self._request(session, partitions, told)
-        refused = True
+        refused = False
         try:
             wait_ms = self._client.request_timeout_ms + self.settings.fetch_max_wait_ms
             try:
@@ -216,10 +215,12 @@ class ShareConsumer:
             codes = (each.error_code for topic in answer.responses for each in topic.partitions)
             refused = bool(answer.error_code) or any(codes)
         except LinkError as error:
+            refused = True
             self._end_session(session, error)
             for each in partitions:
                 self._leaders.forget(each.topic)
         except Exception as error:  # a fault of ours would stop the consumer, and nobody would know
+            refused = True
             self._errors.append(error)
         finally:
             self._arrived.set()

@@ -26,6 +26,7 @@ from pykafka_broker.control.state import BrokerState, DataDirLease
 from pykafka_broker.control.traffic.exchange import Exchange, bytes_of
 from pykafka_broker.control.traffic.request_log import RequestCounts
 from pykafka_broker.errors import ApiError, FrameError
+from pykafka_broker.peers import NotServed, Unsendable
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import CoordinatorType
 from pykafka_broker.protocol.errors import ErrorCode
@@ -90,12 +91,16 @@ class InProcessClient:
         """Return the response to a request, by default in the highest version served.
 
         Raises `Problem` 503 where a client's connection would end without an answer, or where the broker was reset
-        before it had one.
+        before it had one, and 400 for a name or a number that no request has room for.
         """
         spec = SPECS[request.API_KEY]
         if version is None:
             version = served_versions(ApiKey(spec.api_key))[1]
-        frame = memoryview(bytearray().join(encode_request(request, version, 0, CLIENT_ID)))[4:]  # a log writes into it
+        try:
+            asked = encode_request(request, version, 0, CLIENT_ID)
+        except (NotServed, Unsendable) as error:
+            raise Problem(400, str(error)) from None
+        frame = memoryview(bytearray().join(asked))[4:]  # a log writes into it
         turns = self._running.turns
         answered: asyncio.Future[Pieces] = turns.loop.create_future()
 

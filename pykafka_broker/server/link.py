@@ -42,6 +42,7 @@ from pykafka_broker.peers import (
     NotServed,
     OnReply,
     Peer,
+    Unsendable,
     Versions,
     deliver,
 )
@@ -423,7 +424,7 @@ class Link:
                 pieces = encode_request(
                     exchange.request, exchange.version, exchange.correlation_id, self._settings.client_id
                 )
-            except NotServed as error:
+            except (NotServed, Unsendable) as error:
                 self._fail([exchange], error)
                 continue
             if exchange.unanswered:

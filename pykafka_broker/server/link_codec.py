@@ -10,14 +10,14 @@ from struct import Struct
 
 from pykafka_broker import __version__
 from pykafka_broker.errors import FrameError
-from pykafka_broker.peers import NotServed, Versions
+from pykafka_broker.peers import NotServed, Unsendable, Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersionsResponse
 from pykafka_broker.protocol.messages.request_header import RequestHeader
 from pykafka_broker.protocol.messages.response_header import ResponseHeader
-from pykafka_broker.protocol.runtime import Buffer, DecodeError, EncodeError, Message, Pieces
+from pykafka_broker.protocol.runtime import Buffer, DecodeError, EncodeError, Message, Pieces, VersionLacksField
 from pykafka_broker.protocol.specs import ApiSpec
 
 _SIZE = Struct(">i")
@@ -29,7 +29,7 @@ _GREETING = SPECS[ApiKey.API_VERSIONS]
 def encode_request(request: Message, version: int, correlation_id: int, client_id: str | None) -> Pieces:
     """Return a request as bytes: length prefix, header and body.
 
-    Raises NotServed if the version has no room for a field that is set.
+    Raises NotServed if the version lacks a field that is set, Unsendable if a value does not fit its field.
     """
     spec = SPECS[request.API_KEY]
     pieces: Pieces = [b""]
@@ -37,8 +37,10 @@ def encode_request(request: Message, version: int, correlation_id: int, client_i
     header.write(spec.request_header_version(version), pieces.append)
     try:
         request.write(version, pieces.append)
-    except EncodeError as error:
+    except VersionLacksField as error:
         raise NotServed(str(error)) from error
+    except EncodeError as error:
+        raise Unsendable(str(error)) from error
     pieces[0] = _SIZE.pack(sum(map(len, pieces)))
     return pieces
 

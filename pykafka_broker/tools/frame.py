@@ -28,7 +28,6 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
 from pykafka_broker.client.properties import long, read_properties
 from pykafka_broker.config.java_regex import JavaRegexError, compile_java
-from pykafka_broker.protocol.runtime import EncodeError
 from pykafka_broker.server.event_loop import plain_event_loop
 from pykafka_broker.tools import TOOLS, OptionParser, drop_output
 from pykafka_broker.tools.progress import INVISIBLE, Bar, bar
@@ -434,7 +433,7 @@ def main(name: str, arguments: Sequence[str]) -> int:
         if isinstance(error, Misread) and hasattr(module, "FAILURE") and "--json" not in arguments:
             print(f"{module.FAILURE}{error}")
         print(f"{error}\n{parser.prog} --help shows what there is{error.hint}", file=sys.stderr)
-    except (ClientError, EncodeError) as error:  # EncodeError: a number or a name too large for a request
+    except ClientError as error:
         print(explained(error), file=sys.stderr)
     except BrokenPipeError:  # `| head` has seen enough
         drop_output()

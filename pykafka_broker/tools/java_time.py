@@ -12,8 +12,10 @@ from datetime import UTC, datetime, timedelta
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.config.values import is_long, java_duration_ms
 
+_FIELD = r"[ \t]*(\d+)"
 _MOMENT = re.compile(
-    r"(\d{1,4}-\d{1,2}-\d{1,2}T\d{1,2}:\d{1,2}:\d{1,2})\.(\d{1,3})(Z|([+-])([01]\d|2[0-3])(?::?([0-5]\d))?)?"
+    rf"{_FIELD}-{_FIELD}-{_FIELD}T{_FIELD}:{_FIELD}:{_FIELD}\.{_FIELD}"
+    r"[ \t]*(?:Z|([+-])([01]\d|2[0-3])(?::([0-5]\d))?)"
 )
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _FIRST_SECOND, _LAST_SECOND = -31_557_014_167_219_200, 31_556_889_864_403_199  # of Java's Instant
@@ -26,23 +28,23 @@ class Unparseable(ClientError):
 
 
 def timestamp_ms(text: str) -> int:
-    """Read `YYYY-MM-DDThh:mm:ss.sss`, with or without a zone. Raises Unparseable."""
-    if "T" not in text:
+    """Read `YYYY-MM-DDThh:mm:ss.sss`, with or without a zone. Raises Unparseable.
+
+    As by Java's SimpleDateFormat: blanks before a number are skipped, and so is all that comes behind the zone.
+    """
+    parts = text.rstrip("T").split("T")
+    if len(parts) < 2:
         raise Unparseable("Error parsing timestamp. It does not contain a 'T' according to ISO8601 format")
-    match = _MOMENT.fullmatch(text)
+    zoned = text if any(sign in parts[1] for sign in "Z+-") else f"{text}Z"
     try:
-        if match is None:
+        if (match := _MOMENT.match(zoned)) is None:
             raise ValueError(text)
-        moment = datetime.strptime(match[1], "%Y-%m-%dT%H:%M:%S")
-    except ValueError:
-        clock = text.partition("T")[2]
-        zoned = text if any(sign in clock for sign in "Z+-") else f"{text}Z"
+        year, month, day, hour, minute, second, ms = map(int, match.groups()[:7])
+        moment = datetime(year, month, day, hour, minute, second, ms * 1000, tzinfo=UTC)
+    except (ValueError, OverflowError):
         raise Unparseable(f'Unparseable date: "{zoned}"') from None
-    offset = timedelta()
-    if match[4] is not None:
-        offset = timedelta(hours=int(match[5]), minutes=int(match[6] or 0)) * (-1 if match[4] == "-" else 1)
-    since = moment.replace(tzinfo=UTC) - _EPOCH - offset  # in this order: a datetime has no year 0 and no year 10000
-    return since // timedelta(milliseconds=1) + int(match[2])
+    offset = timedelta(hours=int(match[9] or 0), minutes=int(match[10] or 0)) * (-1 if match[8] == "-" else 1)
+    return (moment - _EPOCH - offset) // timedelta(milliseconds=1)  # in this order: no datetime has a year 0 or 10000
 
 
 def moment_before(now_ms: int, text: str) -> int:

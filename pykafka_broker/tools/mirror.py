@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
+from bisect import bisect_right
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from functools import partial
 from typing import Any, NamedTuple
@@ -125,7 +126,7 @@ def read_position(key: bytes | None, value: bytes | None, source: str) -> tuple[
 _FROM_START = {"auto.offset.reset": "earliest"}  # and again where retention has been quicker than the mirror
 _POLL_MS = 500
 _LOOKS = 20  # until the asked broker knows a new topic
-_KEPT = 1_000  # records of a partition by which offsets of groups are translated
+_KEPT = 1_000  # records of a partition, at least, by which offsets of groups are translated
 
 
 class Sync(NamedTuple):
@@ -138,7 +139,7 @@ class Sync(NamedTuple):
 class Mirror:
     """The copying of a flow's records, by `run` until cancelled.
 
-    `syncs` are the last mirrored records, by partition of the source.
+    `syncs` are the last mirrored records, by partition of the source and in the order of their offsets.
     """
 
     def __init__(self, flow: Flow, source: Client, target: Client, shown: Bar, warn: Callable[[str], None]) -> None:
@@ -177,7 +178,16 @@ class Mirror:
         for record in await everything(self._syncs_at, properties, [TopicPartition(self._syncs_topic, 0)]):
             found = read_offset_sync(record.key, record.value)
             if found is not None:
-                self.syncs.setdefault(TopicPartition(*found[0]), []).append(Sync(*found[1]))
+                self._add_sync(TopicPartition(*found[0]), Sync(*found[1]))
+
+    def _add_sync(self, source: TopicPartition, sync: Sync) -> None:
+        """Add the last sync of a partition; later ones, of records that are copied again or are gone, are dropped."""
+        syncs = self.syncs.setdefault(source, [])
+        while syncs and syncs[-1].upstream >= sync.upstream:
+            syncs.pop()
+        syncs.append(sync)
+        if len(syncs) >= 2 * _KEPT:
+            del syncs[:-_KEPT]
 
     async def refresh(self) -> bool:
         """Look for new topics and partitions; returns whether any were found. Raises ClientError."""
@@ -279,7 +289,7 @@ class Mirror:
                     if delivery.error is not None:
                         failed.append(delivery.error)
                     elif delivery.offset >= 0:
-                        self.syncs.setdefault(source, []).append(Sync(upstream, delivery.offset))
+                        self._add_sync(source, Sync(upstream, delivery.offset))
 
                 await producer.send(
                     self.flow.remote(chunk.partition.topic),
@@ -305,11 +315,9 @@ class Mirror:
         key, value = position(self.flow.source, *source, upstream)
         await producer.send(self._offsets_topic, value, key)
         syncs = self.syncs.get(source)
-        if syncs:
-            del syncs[:-_KEPT]
-            if self.flow.is_on("emit.offset-syncs.enabled", True):
-                key, value = offset_sync(*source, *syncs[-1])
-                await back.send(self._syncs_topic, value, key, partition=0)
+        if syncs and self.flow.is_on("emit.offset-syncs.enabled", True):
+            key, value = offset_sync(*source, *syncs[-1])
+            await back.send(self._syncs_topic, value, key, partition=0)
 
 
 async def everything(client: Client, properties: dict[str, str], partitions: list[TopicPartition]) -> list[BatchRecord]:
@@ -353,11 +361,11 @@ _BUSY = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.RE
 
 
 def translated(offset: int, syncs: list[Sync]) -> int | None:
-    """Return the target's offset for a source's offset; None without a known earlier record."""
-    before = [each for each in syncs if each.upstream <= offset]
-    if not before:
+    """Return the target's offset for a source's offset; None without a known earlier record. syncs: in order."""
+    after = bisect_right(syncs, offset, key=lambda each: each.upstream)
+    if after == 0:
         return None
-    last = before[-1]
+    last = syncs[after - 1]
     return last.downstream if last.upstream == offset else last.downstream + 1
 
 

@@ -31,7 +31,6 @@ from pykafka_broker.cluster.replication_control import is_reassigning
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.control.control import InProcessClient
 from pykafka_broker.control.problems import Problem
-from pykafka_broker.peers import NotServed
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.server.serving import ProcessExtension, Running
 from pykafka_broker.zookeeper import forms, wishes
@@ -319,7 +318,7 @@ class ZooKeeperMirror:
         """Ask the broker for what was written into a node, and log why it is refused."""
         try:
             answer = await self._inside.ask(request)
-        except (Problem, NotServed) as error:  # NotServed: a number or a name too large for a request
+        except Problem as error:
             log.warning("what was written into %s in ZooKeeper can't be done: %s", path, error)
             return None
         for code, message in wishes.refusals(answer):

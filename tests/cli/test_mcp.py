@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 from typing import TYPE_CHECKING, Any
@@ -17,6 +19,9 @@ from pykafka_broker.testing import KafkaBroker
 
 if TYPE_CHECKING:
     from mcp import ClientSession
+
+
+HELLO = {"protocolVersion": "2024-11-05", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
 @pytest.fixture(scope="module")
@@ -110,3 +115,21 @@ def test_without_the_library_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "mcp.server.lowlevel", None)
     assert main(["mcp", "--url", "http://127.0.0.1:1"]) == 1
     assert "it needs the library mcp, of the extra of that name" in capsys.readouterr().err
+
+
+@pytest.mark.posix("Windows sends no SIGINT to another process")
+def test_ctrl_c_ends_the_command_while_standard_input_is_open() -> None:
+    command = [sys.executable, "-m", "pykafka_broker", "mcp", "--url", "http://127.0.0.1:1"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as server:
+        try:
+            hello = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+            assert server.stdout is not None
+            assert server.stderr is not None
+            print(json.dumps(hello), file=server.stdin, flush=True)
+            assert "result" in json.loads(server.stdout.readline())
+            server.send_signal(signal.SIGINT)
+            assert server.wait(30) == -signal.SIGINT
+            assert server.stderr.read() == ""
+        finally:
+            server.kill()

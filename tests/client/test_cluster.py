@@ -193,6 +193,19 @@ def test_a_request_with_a_value_that_no_version_carries_says_so() -> None:
     assert str(told.value).startswith("DELETE_TOPICS can't be sent: DeleteTopicsRequest version 3: ")
 
 
+def test_a_name_that_no_request_carries_is_not_looked_for_among_all_topics() -> None:
+    """Nor is a coordinator that can't be asked for looked for with an older request."""
+
+    async def ask(client: Client) -> None:
+        with pytest.raises(KafkaError, match=r"METADATA can't be sent: MetadataRequest version 1\d: "):
+            await client.metadata(["x" * 40_000])
+        with pytest.raises(KafkaError, match=r"FIND_COORDINATOR can't be sent: FindCoordinatorRequest version 6: "):
+            await client.coordinator(CoordinatorType.GROUP, "x" * 40_000)
+
+    with KafkaBroker() as broker:
+        with_client(broker.bootstrap_servers, {}, ask)
+
+
 @pytest.mark.parametrize("client_id", ["\ud800", "x" * 40_000])
 def test_a_client_id_that_no_request_can_carry_is_refused(client_id: str) -> None:
     with pytest.raises(Unusable, match=r"client\.id can't be sent: RequestHeader version 2: "):

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.client import consumer as consumer_module
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.consumer import Consumer
-from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
-from pykafka_broker.client.leaders import ListedOffset
+from pykafka_broker.client.errors import ClientError, KafkaError, LogTruncated, Unusable
 from pykafka_broker.client.producer import Producer
-from pykafka_broker.protocol.enums import EARLIEST, TopicPartition
+from pykafka_broker.peers import LinkTimeout
+from pykafka_broker.protocol.enums import EARLIEST
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
+from pykafka_broker.protocol.messages.list_offsets_request import ListOffsetsRequest
 from pykafka_broker.records.builder import build_keyed_batch
 from pykafka_broker.records.header import HEADER_SIZE
 from pykafka_broker.testing import KafkaBroker, KafkaCluster, NewRecord
@@ -127,6 +127,70 @@ def test_an_offset_that_is_not_there(broker: KafkaBroker) -> None:
     run(broker, work)
 
 
+@pytest.mark.parametrize("reset", ["latest", "none"])
+def test_records_that_a_leader_has_lost_are_read_anew_from_where_its_log_parts(reset: str) -> None:
+    """A restore does what an unclean election does: the log is cut, and goes on in a higher leader epoch (KIP-320)."""
+
+    async def work(broker: KafkaBroker) -> None:
+        async with (
+            Client(broker.bootstrap_servers) as client,
+            Consumer(client, {"auto.offset.reset": reset}) as consumer,
+        ):
+            consumer.assign([("cut", 0)])
+            consumer.seek(("cut", 0), 0)
+            assert await take(consumer, 4) == ["a", "b", "lost", "lost"]
+            await asyncio.to_thread(broker.restore, "shorter")
+            await asyncio.to_thread(broker.produce, "cut", ["c", "d", "e"])
+            if reset == "none":
+                for _ in range(2):
+                    with pytest.raises(LogTruncated, match=r"partition cut-0 at offset 4, .* diverge: 2"):
+                        await take(consumer, 1)
+            else:
+                assert await take(consumer, 3) == ["c", "d", "e"]
+
+    with KafkaBroker() as broker:
+        broker.produce("cut", ["a", "b"])
+        broker.snapshot("shorter")
+        broker.produce("cut", ["lost", "lost"])
+        asyncio.run(asyncio.wait_for(work(broker), 30))
+
+
+def test_a_topic_that_is_created_again_is_read_from_its_own_start(broker: KafkaBroker) -> None:
+    """It has another id (KIP-516), and more records than the position says."""
+    broker.produce("again", ["old", "old"])
+
+    async def work(client: Client) -> None:
+        async with Consumer(client, BEGIN) as consumer, Consumer(client, {"auto.offset.reset": "none"}) as strict:
+            for each in (consumer, strict):
+                each.assign([("again", 0)])
+                each.seek(("again", 0), 0)
+                assert await take(each, 2) == ["old", "old"]
+            await asyncio.to_thread(broker.delete_topic, "again")
+            await asyncio.to_thread(broker.produce, "again", ["a", "b", "c", "d"])
+            assert await take(consumer, 4) == ["a", "b", "c", "d"]
+            for _ in range(2):
+                with pytest.raises(ClientError, match="Topic again was deleted and created again"):
+                    await take(strict, 1)
+            strict.seek(("again", 0), 3)
+            assert await take(strict, 1) == ["d"]
+
+    run(broker, work)
+
+
+@pytest.mark.parametrize("release", ["2.4", "2.7"])
+def test_a_node_of_an_older_release_is_told_no_epochs_and_no_ids(release: str) -> None:
+    async def work(broker: KafkaBroker) -> None:
+        async with Client(broker.bootstrap_servers) as client, Consumer(client, BEGIN) as consumer:
+            consumer.assign([("older", 0)])
+            for value in ("a", "b"):
+                await asyncio.to_thread(broker.produce, "older", [value])
+                assert await take(consumer, 1) == [value]
+
+    with KafkaBroker(config={"pykafka.emulate": release}) as broker:
+        broker.create_topic("older")
+        asyncio.run(asyncio.wait_for(work(broker), 30))
+
+
 def test_nobody_says_where_to_begin(broker: KafkaBroker) -> None:
     broker.create_topic("unknown")
 
@@ -170,6 +234,48 @@ def test_a_topic_that_is_missing_is_looked_up_with_pauses(broker: KafkaBroker, m
         assert 0 < len(asked) <= 5  # after 100, 200, 400 and 800 ms, a fifth more or less
 
     run(broker, work)
+
+
+def test_a_deleted_topic_that_is_not_assigned_any_more_is_not_looked_up(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for topic in ("kept-topic", "deleted-topic"):
+        broker.produce(topic, ["a"])
+
+    async def work(client: Client) -> None:
+        plain, asked = client.metadata, list[str]()
+
+        async def noted(topics: list[str], **options: Any) -> Any:
+            answer = await plain(topics, **options)
+            asked.extend(each.name or "" for each in answer.topics if each.error_code)
+            return answer
+
+        monkeypatch.setattr(client, "metadata", noted)
+        async with Consumer(client, BEGIN) as consumer:
+            consumer.assign([("kept-topic", 0), ("deleted-topic", 0)])
+            assert await take(consumer, 2) == ["a", "a"]
+            await asyncio.to_thread(broker.delete_topic, "deleted-topic")
+            while not asked:
+                await consumer.poll(50)
+            consumer.assign([("kept-topic", 0)])
+            while consumer._looking is not None:
+                await consumer.poll(50)
+            asked.clear()
+            assert await consumer.poll(500) == []
+            assert not asked
+
+    run(broker, work)
+
+
+def test_a_consumer_whose_broker_is_away_is_closed_without_a_pause() -> None:
+    async def work() -> None:
+        settings = {"retry.backoff.ms": "60000", "retry.backoff.max.ms": "60000"}
+        async with Client("127.0.0.1:1", settings) as client, Consumer(client) as consumer:
+            consumer.assign([("t", 0)])
+            while consumer._looking is None:
+                await consumer.poll(10)
+
+    asyncio.run(asyncio.wait_for(work(), 30))
 
 
 def test_a_leader_that_refuses_a_fetch_is_asked_with_growing_pauses(
@@ -274,12 +380,18 @@ def test_a_position_that_can_t_be_found_keeps_no_other_from_being_found(
     broker.create_topic("half-found", 2)
     broker.produce("half-found", [NewRecord("found", partition=1)])
 
-    async def list_offsets(client: Client, times: dict[TopicPartition, int], **options: Any) -> Any:
-        error = KafkaError(ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
-        return {each: ListedOffset(0) if each.partition else error for each in times}
-
     async def work(client: Client) -> None:
-        monkeypatch.setattr(consumer_module, "list_offsets", list_offsets)
+        plain = client.ask_once
+
+        async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+            answer = await plain(request, *rest, **options)
+            if isinstance(request, ListOffsetsRequest):
+                for each in answer.topics[0].partitions:
+                    if each.partition_index == 0:
+                        each.error_code = ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT
+            return answer
+
+        monkeypatch.setattr(client, "ask_once", ask_once)
         async with Consumer(client, BEGIN) as consumer:
             consumer.assign([("half-found", 0), ("half-found", 1)])
             with pytest.raises(KafkaError):
@@ -291,19 +403,64 @@ def test_a_position_that_can_t_be_found_keeps_no_other_from_being_found(
 
 def test_a_position_is_looked_up_until_a_leader_answers(broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     broker.produce("late-leader", ["a"])
-    asked: list[TopicPartition] = []
-
-    async def list_offsets(client: Client, times: dict[TopicPartition, int], **options: Any) -> Any:
-        asked.extend(times)
-        return {each: TimedOut("no leader answered") if len(asked) < 3 else ListedOffset(0) for each in times}
+    asked: list[Any] = []
 
     async def work(client: Client) -> None:
-        monkeypatch.setattr(consumer_module, "list_offsets", list_offsets)
+        plain = client.ask_once
+
+        async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+            if isinstance(request, ListOffsetsRequest):
+                asked.append(request)
+                if len(asked) < 3:
+                    raise LinkTimeout("no leader answered", sent=True)
+            return await plain(request, *rest, **options)
+
+        monkeypatch.setattr(client, "ask_once", ask_once)
         async with Consumer(client, BEGIN) as consumer:
             consumer.assign([("late-leader", 0)])
             assert await take(consumer, 1) == ["a"]
+        assert len(asked) == 3
 
     run(broker, work)
+
+
+def test_a_leader_that_does_not_answer_keeps_no_position_of_another_from_being_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    stuck: list[Any] = []
+
+    async def work(bootstrap: str) -> None:
+        async with Client(bootstrap) as client:
+            plain_once, plain = client.ask_once, client.ask
+
+            async def silent(request: Any, node: int | None = None) -> None:
+                if isinstance(request, ListOffsetsRequest) and node == 1:
+                    stuck.append(request)
+                    await asyncio.get_running_loop().create_future()
+
+            async def ask_once(request: Any, node: int, **options: Any) -> Any:
+                await silent(request, node)
+                return await plain_once(request, node, **options)
+
+            async def ask(request: Any, node: int | None = None, **options: Any) -> Any:
+                await silent(request, node)
+                return await plain(request, node, **options)
+
+            monkeypatch.setattr(client, "ask_once", ask_once)
+            monkeypatch.setattr(client, "ask", ask)
+            async with Consumer(client, BEGIN) as consumer:
+                consumer.assign([("first", 0)])
+                while not stuck:
+                    await consumer.poll(10)
+                consumer.assign([("first", 0), ("second", 0)])
+                assert await take(consumer, 1) == ["of the second"]
+
+    with KafkaCluster(2, in_process=True) as cluster:
+        for node_id, topic in enumerate(("first", "second"), 1):
+            cluster.create_topic(topic, replication_factor=2)
+            cluster.move_leader(topic, node_id)
+            cluster.produce(topic, [f"of the {topic}"])
+        asyncio.run(asyncio.wait_for(work(cluster.bootstrap_servers), 30))
 
 
 def test_the_answers_of_two_leaders_bring_each_record_once(

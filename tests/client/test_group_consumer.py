@@ -90,8 +90,28 @@ def test_what_is_not_committed_comes_again(run: Callable[[Work], None], broker: 
         async with GroupConsumer(client, settings, [topic]) as consumer:
             await values(consumer, 1)
             await consumer.commit()
+        committed = await committed_offsets(client, settings["group.id"])
+        assert committed[TopicPartition(topic, 0)].leader_epoch == 0  # by which a truncation is noticed
         async with GroupConsumer(client, settings, lambda name: name == topic) as consumer:
             assert await values(consumer, 1) == ["b"]
+
+    run(work)
+
+
+def test_a_position_is_committed_again_if_its_leader_epoch_is_another(
+    run: Callable[[Work], None], broker: KafkaBroker
+) -> None:
+    """As after a truncation: the next member would go back once more."""
+
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic = settings["group.id"]
+        await asyncio.to_thread(broker.produce, topic, ["a"])
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            await values(consumer, 1)
+            await consumer.commit()
+            consumer.consumer.seek((topic, 0), 1, 7)
+            await consumer.commit()
+            assert (await committed_offsets(client, topic))[TopicPartition(topic, 0)].leader_epoch == 7
 
     run(work)
 
@@ -111,6 +131,33 @@ def test_members_share_the_partitions(run: Callable[[Work], None], broker: Kafka
             while len(first.consumer.assignment) != 4:
                 await first.poll(50)
         assert revoked[0] == (4 if settings["group.protocol"] == "classic" else 2)
+
+    run(work)
+
+
+def test_a_member_that_is_not_polled_leaves_until_it_is_polled_again(
+    run: Callable[[Work], None], broker: KafkaBroker
+) -> None:
+    """Its heartbeats go on by themselves, and would keep the partitions from others for ever (KIP-62)."""
+
+    async def work(one: Client, two: Client, settings: dict[str, str]) -> None:
+        topic = settings["group.id"]
+        await asyncio.to_thread(broker.create_topic, topic, 2)
+        rarely = settings | {"max.poll.interval.ms": "500"}
+        lost: list[TopicPartition] = []
+        async with GroupConsumer(one, rarely, [topic], on_revoked=lost.extend) as first:
+            while len(first.consumer.assignment) != 2:
+                await first.poll(50)
+            await first.poll(1_500)  # a poll that lasts longer is a poll
+            assert not lost
+            async with GroupConsumer(two, settings, [topic]) as second:
+                while len(second.consumer.assignment) != 2:
+                    await second.poll(50)
+                assert first.consumer.assignment == []
+                with pytest.raises(ClientError, match="not part of an active group"):
+                    await first.commit({TopicPartition(topic, 0): 1})
+                while (len(first.consumer.assignment), len(second.consumer.assignment)) != (1, 1):
+                    await asyncio.gather(first.poll(50), second.poll(50))
 
     run(work)
 

@@ -548,6 +548,25 @@ def test_an_exception_of_one_delivery_keeps_no_other_from_its_own(broker: KafkaB
     run(broker, work)
 
 
+def test_an_exception_that_ends_the_block_is_logged_no_second_time(
+    broker: KafkaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As where each delivery is printed, and nobody reads the output any more."""
+
+    def broken(_: Delivery) -> None:
+        raise BrokenPipeError
+
+    async def work(client: Client) -> None:
+        async with Producer(client, {"linger.ms": "60000"}) as producer:
+            await producer.send("unread", b"", on_delivery=broken)
+            raise BrokenPipeError
+
+    caplog.set_level("ERROR")
+    with pytest.raises(BrokenPipeError):
+        run(broker, work)
+    assert not caplog.records
+
+
 def test_a_partition_that_is_added_meanwhile_is_waited_for(
     broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -571,6 +590,20 @@ def test_a_partition_that_is_added_meanwhile_is_waited_for(
     run(broker, work)
 
 
+def test_a_topic_that_is_created_again_takes_the_next_records(broker: KafkaBroker) -> None:
+    """Their sequence numbers go on, and the new log knows none."""
+    broker.create_topic("new", 1)
+
+    async def work(client: Client) -> None:
+        async with Producer(client) as producer:
+            assert [(await producer.deliver("new", b"old")).offset for _ in range(3)] == [0, 1, 2]
+            await asyncio.to_thread(broker.delete_topic, "new")
+            await asyncio.to_thread(broker.create_topic, "new", 1)
+            assert [(await producer.deliver("new", b"new")).offset for _ in range(3)] == [0, 1, 2]
+
+    run(broker, work)
+
+
 def test_a_closed_producer_takes_nothing_and_closes_again(broker: KafkaBroker) -> None:
     found: list[Delivery] = []
 
@@ -591,6 +624,43 @@ def test_a_closed_producer_takes_nothing_and_closes_again(broker: KafkaBroker) -
 
     run(broker, work)
     assert len(found) == 1
+
+
+def test_a_transaction_that_failed_waits_for_no_batch_behind_the_failed_one(
+    broker: KafkaBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The failed batch leaves a gap in the sequence numbers, which nothing fills before the next transaction."""
+    asked: list[Any] = []
+
+    async def work(client: Client) -> None:
+        plain = client.ask_once
+
+        async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+            is_refused = isinstance(request, ProduceRequest) and b"refused" in bytes(
+                request.topic_data[0].partition_data[0].records or b""
+            )
+            if not is_refused:
+                return await plain(request, *rest, **options)
+            asked.append(request)
+            code = ErrorCode.NOT_LEADER_OR_FOLLOWER if len(asked) == 1 else ErrorCode.INVALID_RECORD
+            refused = PartitionProduceResponse(error_code=code)
+            return ProduceResponse([TopicProduceResponse("gap", partition_responses=[refused])])
+
+        monkeypatch.setattr(client, "ask_once", ask_once)
+        async with Producer(client, {"transactional.id": "gap", "batch.size": "1"}) as producer:
+            await producer.begin_transaction()
+            await producer.deliver("gap", b"accepted")
+            for value in (b"refused", b"behind"):
+                await producer.send("gap", value)
+            with pytest.raises(KafkaError):
+                await producer.commit_transaction()
+            await producer.begin_transaction()
+            await producer.send("gap", b"anew")
+            await producer.commit_transaction()
+
+    broker.create_topic("gap", 1)
+    run(broker, work)
+    assert [each.value for each in broker.records("gap", isolation_level="read_committed")] == ["anew"]
 
 
 def test_a_transaction_that_failed_is_aborted_before_the_next_one(

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.client import share_consumer
 from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.share_consumer import ACCEPT, REJECT, Delivered, OnAcknowledged, ShareConsumer
@@ -245,6 +246,30 @@ def test_a_closed_consumer_is_of_no_use_and_closes_again(monkeypatch: pytest.Mon
                 await use
 
     consume(monkeypatch, lambda request: fetched(b"\0" * 16), work)
+
+
+def test_a_fetch_that_is_cancelled_by_the_close_is_no_reason_to_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(share_consumer, "_LAST_MS", 50)
+
+    async def work(bootstrap: str) -> None:
+        async with Client(bootstrap, {"group.id": "g"}) as client:
+            plain, asked = client.ask_once, asyncio.Event()
+
+            async def ask_once(request: Any, *rest: Any, **options: Any) -> Any:
+                if isinstance(request, ShareFetchRequest):
+                    monkeypatch.setattr(client, "pause_ms", lambda failures: 60_000)
+                    asked.set()
+                    await asyncio.get_running_loop().create_future()
+                return await plain(request, *rest, **options)
+
+            monkeypatch.setattr(client, "ask_once", ask_once)
+            async with ShareConsumer(client, ["t"]) as consumer:
+                while not asked.is_set():
+                    await consumer.poll(100, 1)
+
+    with KafkaBroker() as broker:
+        broker.create_topic("t", 1)
+        asyncio.run(asyncio.wait_for(work(broker.bootstrap_servers), 30))
 
 
 def test_a_partition_that_is_not_assigned_any_more_is_forgotten_after_its_acknowledgements(

@@ -13,7 +13,16 @@ from typing import Any
 import pytest
 
 from pykafka_broker.control.moving_time import MovableClock
-from pykafka_broker.peers import Address, LinkBroken, LinkClosed, LinkError, LinkFull, LinkTimeout, NotServed
+from pykafka_broker.peers import (
+    Address,
+    LinkBroken,
+    LinkClosed,
+    LinkError,
+    LinkFull,
+    LinkTimeout,
+    NotServed,
+    Unsendable,
+)
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.api_versions_response import ApiVersion, ApiVersionsResponse
@@ -220,6 +229,8 @@ def test_what_the_peer_does_not_serve_is_refused_here() -> None:
                 await link.ask(
                     HeartbeatRequest(group_id="g", member_id="m", group_instance_id="i"), LATER_MS, versions=(1, 1)
                 )
+            with pytest.raises(Unsendable, match="HeartbeatRequest version 4: "):
+                await link.ask(HeartbeatRequest(group_id="g", generation_id=1 << 31), LATER_MS)
             await link.ask(heartbeat(), LATER_MS)
             assert peer.connections == 1
 

@@ -129,10 +129,16 @@ def test_a_value_that_makes_no_sense_is_told_in_a_line(words: str, capsys: pytes
     assert capsys.readouterr().err.count("\n") == 2  # and where the flags are listed
 
 
-def test_so_is_a_name_that_no_request_can_have(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(("tool", "status"), [("console-consumer", 0), ("topics --create", 1)])
+def test_a_name_that_no_request_can_have_is_an_invalid_name(
+    tool: str, status: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    name, *flags = tool.split()
     with KafkaBroker(in_process=True) as broker:
-        assert main("console-consumer", ["--bootstrap-server", broker.bootstrap_servers, "--topic", "\udcff"]) == 1
-    assert "can't encode" in capsys.readouterr().err
+        for topic, says in (("\udcff", "can't encode"), ("bad/name", "bad/name")):
+            where = ["--bootstrap-server", broker.bootstrap_servers, "--topic", topic]
+            assert main(name, [*flags, *where]) == status
+            assert says in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, Resourc
 
 from pykafka_broker.client.acls import AclBinding, AclEntry, ResourcePattern
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
+from pykafka_broker.protocol.enums import TopicPartition as PartitionName
 from pykafka_broker.testing import KafkaBroker
 from pykafka_broker.tools.frame import main
-from pykafka_broker.tools.mirror import Mirror, _every, mirrored
+from pykafka_broker.tools.mirror import Mirror, Sync, _every, mirrored, translated
 from pykafka_broker.tools.mirror_flow import Flow
 from tests.tools.asking import Asked
 
@@ -330,6 +331,21 @@ def acl(
     return AclBinding(
         ResourcePattern(AclResourceType.TOPIC, name, kind), AclEntry("User:alice", "*", operation, permission)
     )
+
+
+def test_offsets_are_translated_by_the_last_records_that_were_copied() -> None:
+    mirror, source = Mirror.__new__(Mirror), PartitionName("t", 0)
+    mirror.syncs = {}
+    for upstream in range(5_000):
+        mirror._add_sync(source, Sync(upstream * 2, upstream))
+    syncs = mirror.syncs[source]
+    assert 1_000 <= len(syncs) < 2_000
+    assert [translated(offset, syncs) for offset in (9_998, 9_997, 9_996, 20_000)] == [4_999, 4_999, 4_998, 5_000]
+    assert translated(syncs[0].upstream - 1, syncs) is None
+    mirror._add_sync(source, Sync(9_996, 5_000))  # copied again
+    assert [translated(offset, syncs) for offset in (9_995, 9_996, 9_998)] == [4_998, 5_000, 5_001]
+    mirror._add_sync(source, Sync(0, 5_001))  # the topic was created again
+    assert [translated(offset, syncs) for offset in (0, 9_998)] == [5_001, 5_002]
 
 
 def test_nobody_may_write_to_a_copy_and_all_is_to_read() -> None:

@@ -36,7 +36,18 @@ from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.peers import Address, LinkError, LinkTimeout, NotServed, OnReply, Peer, Peers, Versions, deliver
+from pykafka_broker.peers import (
+    Address,
+    LinkError,
+    LinkTimeout,
+    NotServed,
+    OnReply,
+    Peer,
+    Peers,
+    Unsendable,
+    Versions,
+    deliver,
+)
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -162,7 +173,7 @@ class NodeToControllerChannel:
     def _on_reply(self, queued: _QueuedRequest, reply: Message | LinkError) -> None:
         if self._closed:
             return
-        if isinstance(reply, NotServed | LinkTimeout):
+        if isinstance(reply, NotServed | Unsendable | LinkTimeout):
             deliver(queued.on_reply, reply)
         elif isinstance(reply, LinkError) or getattr(reply, "error_code", None) == ErrorCode.NOT_CONTROLLER:
             self._retry(queued)
@@ -361,7 +372,7 @@ def forward(ask: Callable[[Message, OnReply, int], None], context: RequestContex
     def arrived(reply: Message | LinkError) -> None:
         try:
             if isinstance(reply, LinkError):
-                is_served = not isinstance(reply, NotServed)
+                is_served = not isinstance(reply, NotServed | Unsendable)
                 raise ApiError(ErrorCode.REQUEST_TIMED_OUT if is_served else ErrorCode.UNSUPPORTED_VERSION)
             answer.complete(reply if is_own else _answer_in(context, reply))
         except ApiError as error:

@@ -10,7 +10,7 @@ from pykafka_broker.broker.metadata.metadata_follower import forward, sealed
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.errors import ApiError
-from pykafka_broker.peers import LinkError, LinkTimeout, NotServed, OnReply
+from pykafka_broker.peers import LinkError, LinkTimeout, NotServed, OnReply, Unsendable
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
@@ -78,6 +78,7 @@ def test_the_answer_is_the_controllers() -> None:
     [
         (LinkTimeout("too late", sent=True), ErrorCode.REQUEST_TIMED_OUT),
         (NotServed("no"), ErrorCode.UNSUPPORTED_VERSION),
+        (Unsendable("no"), ErrorCode.UNSUPPORTED_VERSION),
         (EnvelopeResponse(None, ErrorCode.UNSUPPORTED_VERSION), ErrorCode.UNSUPPORTED_VERSION),
         (EnvelopeResponse(None, ErrorCode.CLUSTER_AUTHORIZATION_FAILED), ErrorCode.UNKNOWN_SERVER_ERROR),
         (EnvelopeResponse(b"\0\0"), ErrorCode.UNKNOWN_SERVER_ERROR),

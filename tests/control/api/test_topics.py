@@ -121,3 +121,9 @@ def test_of_two_that_make_a_topic_at_the_same_time_both_have_it() -> None:
     image.topics.clear()
     with pytest.raises(Problem, match="TOPIC_ALREADY_EXISTS"):
         asyncio.run(topics.create_topic(control, "meanwhile", 2))
+
+
+def test_a_name_that_no_request_has_room_for_is_refused(broker: KafkaBroker) -> None:
+    with pytest.raises(ControlError, match="a string of 40000 bytes is too long") as refused:
+        broker.create_topic("x" * 40_000)
+    assert refused.value.status == 400
