@@ -373,7 +373,10 @@ class PartitionLog:
             OSError: the segment stays.
         """
         assert not self.segments.active.size
-        mend_transactions(self.segments, self.segments[-2])  # complete until now, so that no append has read its index
+        before = self.segments[-2]
+        for file in before.files():
+            file.own()  # complete until now, so that an image may have links to the files
+        mend_transactions(self.segments, before)  # no append has read the index either
         self._delete(self.segments.active)
         active = self.segments.active
         self.producers.snapshot_offset = min(self.producers.snapshot_offset, active.base_offset)
