@@ -454,7 +454,8 @@ def test_a_cut_that_the_disk_has_interrupted_is_made_whole_by_the_next_call(tmp_
             log.truncate_to(6)
         except OSError:
             interrupted += 1
-            log.truncate_to(6)
+            log.truncate_to(6) if log.interrupted_cut is None else log.finish_cut(NOW)
+        assert log.interrupted_cut is None
         fs.live()
         assert state(log) == state(wanted), fs.failed
         if not fs.failed:
