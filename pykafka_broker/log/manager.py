@@ -350,6 +350,8 @@ class LogManager:
             raise self.directory_failed(directory, error) from error
         except DamagedLog as damage:
             self._out_of_service(key, damage)
+            if topic != METADATA_TOPIC:
+                self.listener.damaged(key)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         self.loaded[key] = log
         if directory.cleaner_offsets.get(key, 0) > log.log_end_offset:  # the log has lost its end

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoints import LOST
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.peers import LinkError
@@ -324,6 +325,47 @@ def test_of_several_the_controller_is_told_which(tmp_path: Path) -> None:
     places = [logs.directory_of((name, 0)) for name in ("a", "b")]
     assert [cluster.controller.told[topic_id, 0] for topic_id in topics] == [place and place.id for place in places]
     assert len(set(cluster.controller.told.values())) == 2
+
+
+@pytest.mark.parametrize("log_dirs", [1, 2])
+@pytest.mark.parametrize("mended", ["repaired", "removed"])
+def test_a_damaged_log_is_lost_for_the_controller_until_a_start_finds_a_sound_one(
+    tmp_path: Path, log_dirs: int, mended: str
+) -> None:
+    cluster = ObservedCluster(tmp_path, log_dirs=log_dirs)
+    cluster.start()
+    topic_id = cluster.controller.create("t", replicas=(9, NODE))
+    alone = cluster.controller.create("alone")
+    cluster.run()
+    cluster.broker.node.replicas.leader("alone", 0).append(batch(b"v"), NOW)
+    log = cluster.broker.node.replicas.replica("t", 0).log
+    log.append(batch(b"v"), NOW)
+    cluster.stop()
+    paths = [Path(log.directory), *(path / "alone-0" for path in cluster.directories if (path / "alone-0").exists())]
+    kept = {}
+    for path in paths:
+        segment = path / "00000000000000000000.log"
+        kept[segment] = segment.read_bytes()
+        segment.write_bytes(kept[segment][:-1])
+    cluster.controller.told.clear()
+    cluster.network.waiting.clear()
+    cluster.new_broker()
+    cluster.start()
+    with pytest.raises(ApiError, match="is damaged"):
+        cluster.broker.node.replicas.replica("alone", 0)
+    cluster.run()
+    assert cluster.controller.told == {(topic_id, 0): LOST}, "nobody can lead the other one"
+    for segment, content in kept.items():
+        segment.write_bytes(content)
+    if mended == "removed":
+        shutil.rmtree(log.directory)
+    cluster.restart()
+    cluster.run()
+    place = cluster.broker.node.logs.directory_of(("t", 0))
+    assert place is not None
+    assert cluster.controller.told == {(topic_id, 0): place.id}
+    assert cluster.broker.node.replicas.replica("t", 0).log.log_end_offset == (1 if mended == "repaired" else 0)
+    assert alone not in cluster.controller.told
 
 
 def test_a_replica_whose_disk_is_another_one_is_made_anew(tmp_path: Path) -> None:
