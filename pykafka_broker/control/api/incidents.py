@@ -189,9 +189,10 @@ async def apply_retention(control: Control, topic: str) -> list[LogSize]:
             is_here = manager.loaded.get((log.topic, log.partition)) is log
             return _retain_some(log, control.turns.clock.wall) if is_here else 0
 
-        while control.in_turn(step) == _RETAINED_AT_ONCE:
+        is_done = False
+        while not is_done:
+            is_done = control.in_turn(step) < _RETAINED_AT_ONCE
             await asyncio.sleep(0)  # clients are served meanwhile
-        await asyncio.sleep(0)
     return list(map(_size, logs))
 
 
