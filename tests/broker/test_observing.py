@@ -19,6 +19,7 @@ from pykafka_broker.protocol.messages.alter_configs_request import AlterableConf
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsResource as AnyConfigs
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -72,6 +73,15 @@ def test_what_only_the_controller_decides_goes_there(cluster: ObservedCluster) -
     metadata = cluster.ask(MetadataRequest([MetadataRequestTopic(name="t")]), 12)
     assert [(p.leader_id, p.isr_nodes) for p in metadata.topics[0].partitions] == [(NODE, [NODE])]
     assert cluster.broker.node.replicas.leader("t", 0).is_leader
+
+
+def test_a_fenced_broker_names_itself_to_nobody(cluster: ObservedCluster) -> None:
+    cluster.start()
+    assert [each.node_id for each in cluster.ask(MetadataRequest([]), 12).brokers] == [NODE]
+    cluster.broker.node.image.brokers[NODE].fenced = True
+    assert cluster.ask(MetadataRequest([], False), 12).brokers == []
+    described = cluster.ask(DescribeClusterRequest(include_fenced_brokers=True), 2).brokers
+    assert [(each.broker_id, each.is_fenced) for each in described] == [(NODE, True)]
 
 
 def test_without_a_controller_the_client_is_told_in_time(cluster: ObservedCluster) -> None:
