@@ -331,6 +331,21 @@ def test_damage_on_the_way_harms_one_partition_and_is_told_once(
     assert cluster.partition_log(2).log_end_offset == end
 
 
+@pytest.mark.parametrize("wait_ms", [500, 10_000])
+def test_an_idle_follower_that_was_refused_is_in_sync_after_the_next_review(tmp_path: Path, wait_ms: int) -> None:
+    """The follower's fetch waits at the leader all the time, however long that is."""
+    cluster = Cluster(tmp_path, 2, replica_fetch_wait_max_ms=str(wait_ms))
+    cluster.topic(1, 2, isr=(1,))
+    cluster.refuse = ErrorCode.INELIGIBLE_REPLICA
+    cluster.settle()
+    assert (len(cluster.asked_isrs) > 0, cluster.replica(1).isr) == (True, (1,))
+    cluster.refuse = ErrorCode.NONE
+    cluster.now += wait_ms - 1
+    cluster.replica(1).review_isr(cluster.now)
+    cluster.settle()
+    assert cluster.replica(1).isr == (1, 2)
+
+
 def test_a_leader_that_has_not_heard_of_its_leadership_is_asked_again(cluster: Cluster) -> None:
     cluster.topic(1, 2)
     cluster.settle()
