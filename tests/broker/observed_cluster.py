@@ -133,10 +133,17 @@ class TestController(Voter):
         done = [AlterConfigsResourceResponse(0, None, r.resource_type, r.resource_name) for r in request.resources]
         return IncrementalAlterConfigsResponse(responses=done)
 
-    def create(self, name: str, *, replicas: tuple[int, ...] = (NODE,), directories: tuple[bytes, ...] = ()) -> bytes:
+    def create(
+        self,
+        name: str,
+        *,
+        replicas: tuple[int, ...] = (NODE,),
+        directories: tuple[bytes, ...] = (),
+        isr: tuple[int, ...] = (),
+    ) -> bytes:
         topic_id = bytes([next(self.topics)]) * 16
         self.replicas[topic_id] = replicas
-        record = PartitionRecord(0, topic_id, list(replicas), list(replicas), leader=replicas[0], leader_epoch=0)
+        record = PartitionRecord(0, topic_id, list(replicas), list(isr or replicas), leader=replicas[0], leader_epoch=0)
         record.directories = list(directories) or [UNASSIGNED] * len(replicas)
         self.append_versioned((TopicRecord(name, topic_id), 0), (record, 2))
         return topic_id

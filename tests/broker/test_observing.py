@@ -345,7 +345,7 @@ def test_a_damaged_log_is_lost_for_the_controller_until_a_start_finds_a_sound_on
     cluster = ObservedCluster(tmp_path, log_dirs=log_dirs)
     cluster.start()
     topic_id = cluster.controller.create("t", replicas=(9, NODE))
-    alone = cluster.controller.create("alone")
+    alone = cluster.controller.create("alone", replicas=(NODE, 9), isr=(NODE,))
     cluster.run()
     cluster.broker.node.replicas.leader("alone", 0).append(batch(b"v"), NOW)
     log = cluster.broker.node.replicas.replica("t", 0).log
@@ -364,7 +364,7 @@ def test_a_damaged_log_is_lost_for_the_controller_until_a_start_finds_a_sound_on
     with pytest.raises(ApiError, match="is damaged"):
         cluster.broker.node.replicas.replica("alone", 0)
     cluster.run()
-    assert cluster.controller.told == {(topic_id, 0): LOST}, "nobody can lead the other one"
+    assert cluster.controller.told == {(topic_id, 0): LOST}, "nobody else can lead the other one"
     for segment, content in kept.items():
         segment.write_bytes(content)
     if mended == "removed":

@@ -131,7 +131,7 @@ class AssignmentsManager:
                 continue
             key = topic.name, partition.partition
             wanted, directory = partition.directory_of(node_id), logs.directory_of(key)
-            if key in logs.damaged and len(partition.replicas) > 1:
+            if key in logs.damaged and any(each != node_id for each in partition.isr):
                 wanted = LOST
             elif directory is not None and directory.online and (tells_each or wanted not in (MIGRATING, UNASSIGNED)):
                 wanted = directory.id
