@@ -5,6 +5,10 @@ controller has not taken is reported again. A controller in this process hears o
 answer to the creation of a topic covers the directories too. A controller on another node assigns the directory of a
 node with a single directory itself: such a node reports a replica only if the metadata names another directory, as
 after an exchange of the disk. Offline and cordoned directories are reported elsewhere (`on_change`).
+
+A replica whose log is damaged is reported as lost, so that another replica in sync leads: the directory serves other
+logs. The start after a repair reports the directory again. Where no other replica is in sync, nothing is reported: a
+leader that comes back to its directory is not elected again by that.
 """
 
 from __future__ import annotations
