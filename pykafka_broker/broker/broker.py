@@ -286,6 +286,7 @@ class _BrokerLogListener(LogListener):
 
     def damaged(self, partition: PartitionKey) -> None:
         self._broker.node.replicas.offline([partition])
+        self._broker.assignments.assign_directory(partition)
 
     def moving(self, partition: PartitionKey, target: LogDirectory, waiter: Waiter) -> None:
         self._broker.assignments.prepare_move(partition, target, waiter)

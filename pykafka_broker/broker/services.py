@@ -269,9 +269,11 @@ class Services:
         """Return the brokers with the addresses for this client; fenced brokers only with `fenced`."""
         nodes: list[NodeAddress] = []
         for broker in self.image.brokers.values():
+            if broker.fenced and not fenced:
+                continue
             if broker.id == self.node_id:
                 nodes.append((broker.id, *self.advertised(context), broker.rack))
-            elif fenced or not broker.fenced:
+            else:
                 for name, host, port, _ in broker.endpoints:
                     if name == context.connection.listener:
                         nodes.append((broker.id, host, port, broker.rack))

@@ -130,8 +130,8 @@ class DirectoryMap:
         return [directory for directory in self.directories if not directory.listed]
 
     def is_gone(self, directory_id: bytes) -> bool:
-        """Return whether a directory with the id existed and can't be any of the broker's directories."""
-        if is_reserved(directory_id) or self.unreadable:
+        """Return whether a directory with the id existed and can't be any of the broker's directories; LOST is none."""
+        if self.unreadable or (is_reserved(directory_id) and directory_id != LOST):
             return False
         return all(each.id != directory_id for each in self.directories)
 

@@ -140,7 +140,7 @@ class LogManager:
         self.directories: list[LogDirectory] = []
         self.cluster_id = cluster_id
         self.listener = LogListener() if listener is None else listener
-        self._is_closing = self._is_handed_over = False
+        self._is_closing = False  # the listener hears nothing any more, since logs are closed in threads
         self.metadata_is_elsewhere = False  # other nodes keep the metadata log, so that it can be fetched again
         self._restored = False  # an earlier state has taken the place of a later one: producers may have gone on
         # Until topics' own settings are known, no records are deleted or compacted: the defaults may keep less.
@@ -289,7 +289,7 @@ class LogManager:
 
         Open files stay usable for their readers. The caller calls `close_files` next.
         """
-        self._is_closing = self._is_handed_over = True
+        self._is_closing = True
         self.stop_jobs()
         for directory in self.directories:
             directory.error = _HANDED_OVER
@@ -350,6 +350,8 @@ class LogManager:
             raise self.directory_failed(directory, error) from error
         except DamagedLog as damage:
             self._out_of_service(key, damage)
+            if topic != METADATA_TOPIC:
+                self.listener.damaged(key)
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(damage)) from damage
         self.loaded[key] = log
         if directory.cleaner_offsets.get(key, 0) > log.log_end_offset:  # the log has lost its end
@@ -611,17 +613,17 @@ class LogManager:
         self._flushers.of(log).catch_up(self.clock.now)
 
     def synced(self, log: PartitionLog) -> None:
-        if not self._is_handed_over:
+        if not self._is_closing:
             self.listener.synced(log)
 
     def sync_failed(self, log: PartitionLog, error: OSError) -> None:
         self.storage_failed(log, error)
-        if not self._is_handed_over:
+        if not self._is_closing:
             self.listener.lost(log, log.durable_end, error)
 
     def truncating(self, log: PartitionLog, offset: int) -> None:
         self._flushers.of(log).truncated(offset)
-        if not self._is_handed_over:
+        if not self._is_closing:
             reason = OSError(errno.EIO, f"{log.topic}-{log.partition} was truncated to {offset}")
             self.listener.lost(log, offset, reason)
         key, directory = (log.topic, log.partition), self._where[log.topic, log.partition]

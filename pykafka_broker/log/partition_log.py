@@ -115,6 +115,8 @@ class PartitionLog:
         sole_replica: whether a record is committed as soon as it is durable here; otherwise the partition advances the
             high watermark.
         truncations: how often the log's end has moved back; syncs and copies compare it.
+        interrupted_cut: the offset of a cut that the disk has stopped halfway; None for none. The log still shows its
+            old end, and `finish_cut` comes before everything else.
         gap: the offset from which a crash may have taken records, but not those behind them; None for none.
         last_flush_ms: steady time of the last sync.
     """
@@ -138,6 +140,7 @@ class PartitionLog:
     high_watermark: int = field(init=False)
     sole_replica: bool = field(init=False, default=True)
     truncations: int = field(init=False, default=0)
+    interrupted_cut: int | None = field(init=False, default=None)
     unsynced: Unsynced = field(init=False, default_factory=Unsynced)
     _reported: set[str] = field(init=False, default_factory=set)  # damage that was logged already
 
@@ -373,7 +376,10 @@ class PartitionLog:
             OSError: the segment stays.
         """
         assert not self.segments.active.size
-        mend_transactions(self.segments, self.segments[-2])  # complete until now, so that no append has read its index
+        before = self.segments[-2]
+        for file in before.files():
+            file.own()  # complete until now, so that an image may have links to the files
+        mend_transactions(self.segments, before)  # no append has read the index either
         self._delete(self.segments.active)
         active = self.segments.active
         self.producers.snapshot_offset = min(self.producers.snapshot_offset, active.base_offset)
@@ -575,6 +581,7 @@ class PartitionLog:
         self.truncations += 1
         self.recovery_point = min(self.recovery_point, end)
         self.keeper.truncating(self, end)
+        self.interrupted_cut = offset
         for segment in reversed(later):  # a crash in between leaves no gap
             # What Kafka's cleaner took of the producers below the new end is known to the snapshot there alone.
             self._delete(segment, kept_snapshot=end)
@@ -585,9 +592,15 @@ class PartitionLog:
         fs.sync_directory(self.directory)
         # Until here the log has its old end, so that a repeated call does everything again.
         self.log_start_offset, self.log_end_offset = min(self.log_start_offset, offset), end
+        self.interrupted_cut = None
         self.advance_high_watermark(min(self.high_watermark, end))
         if self.epochs.truncate_from_end(end):
             self.epochs.write()
+
+    def finish_cut(self, now: int) -> None:
+        """Finish a cut that the disk has interrupted, if any. Raises OSError: the log must not be used."""
+        if self.interrupted_cut is not None:
+            self.truncate_or_restart(self.interrupted_cut, now)
 
     def truncate_or_restart(self, offset: int, now: int) -> None:
         """Forget records at and above `offset`. A log without readable records begins anew at the log start, or at
@@ -636,6 +649,7 @@ class PartitionLog:
         self.producers.clear(offset)
         self.epochs.clear()
         self.log_end_offset = self.log_start_offset = offset
+        self.interrupted_cut = None
         self.advance_high_watermark(offset)
         self.epochs.write()
         self.forget_gap()

@@ -212,6 +212,8 @@ def _overrides(config: BrokerConfig) -> Iterator[tuple[str, int]]:
     text = config.max_connections_per_ip_overrides
     for entry in filter(None, map(str.strip, text.split(","))):
         host, _, count = entry.rpartition(":")
+        if host.startswith("[") and host.endswith("]"):
+            host = host[1:-1]
         try:
             found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
         except (OSError, UnicodeError) as error:  # UnicodeError: no label of a host name can have this form

@@ -369,7 +369,12 @@ class Server:
     def serve(self, sock: socket.socket, context: ConnectionContext) -> None:
         """Serve an admitted client."""
         log.debug("%s:%d connects to %s", context.client_host, context.client_port, context.listener)
-        self._connections[context.id] = self._securities[context.listener].connect(sock, context)
+        try:
+            self._connections[context.id] = self._securities[context.listener].connect(sock, context)
+        except Exception:
+            log.exception("closing %s:%d, which could not be served", context.client_host, context.client_port)
+            self.turn_away(sock, context)
+            return
         if self._quota.is_exceeded:
             self._close_the_longest_idle()
 

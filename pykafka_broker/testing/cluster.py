@@ -446,7 +446,8 @@ class KafkaCluster(ClusterData):
                 `at={"api": "OffsetCommit", "group": "billing", "nth": 4}` is after the third commit of that group.
 
         A trouble that can't come when it is due (there is no such topic, or the broker is not in sync) comes as soon as
-        it can; with `at` it does not come. One that never could is an error of `calm`, and of the cluster's end.
+        it can; with `at` it does not come. One that never could, or whose request did not come, is an error of `calm`,
+        and of the cluster's end.
         """
         blow = Blow(kind, broker, after_ms, for_ms, topic, partition, group, at)
         return self._keep(only(self, [blow], insists=True))
@@ -455,7 +456,7 @@ class KafkaCluster(ClusterData):
         """End all trouble, start all nodes, and wait until all replicas are in sync.
 
         Raises:
-            WaitTimeout: a trouble of `befall` could not come when it was due.
+            WaitTimeout: a trouble of `befall` could not come when it was due, or its request did not come.
         """
         with ExitStack() as steps:
             steps.callback(self._mend)

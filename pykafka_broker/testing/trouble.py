@@ -39,6 +39,7 @@ _AWAY_MS = range(100, 2500)
 _LOOK_S = 0.02
 OF_CLIENTS = ("Produce", "FindCoordinator", "ListOffsets")  # the first requests of clients, which no broker sends
 _GONE = (BrokerError, ControlError, OSError)  # a broker that has ended meanwhile
+NO_REQUEST = "no such request came as `at` has it"
 
 
 class Blow(NamedTuple):
@@ -333,13 +334,16 @@ class TroubleAtRequest(ClusterTrouble):
 
     def __init__(self, cluster: ClusterData, blow: Blow, *, insists: bool) -> None:
         assert blow.at is not None
+        self._never = blow.why_not(NO_REQUEST)
         self._held = cluster.faults.add(**{"nth": 1, **blow.at, "hang": True})
         super().__init__(cluster, iter([_Draft(blow, random.Random(0))]), insists=insists)
 
     def _wait_for_begin(self) -> bool:
+        self._why_not = self._never
         while not self._ended.wait(_LOOK_S):
             with suppress(*_GONE):
                 if self._held.describe()["hits"]:
+                    self._why_not = ""
                     return True
         return False
 

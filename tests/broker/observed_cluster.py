@@ -73,6 +73,7 @@ class TestController(Voter):
         self.heartbeats: list[BrokerHeartbeatRequest] = []
         self.forwarded: list[Any] = []
         self.told: dict[tuple[bytes, int], bytes] = {}
+        self.replicas: dict[bytes, tuple[int, ...]] = {}
         self.registration_errors: list[ErrorCode] = []
         self.topics = itertools.count(1)
         self.throttle_ms = 0  # of creations
@@ -132,9 +133,17 @@ class TestController(Voter):
         done = [AlterConfigsResourceResponse(0, None, r.resource_type, r.resource_name) for r in request.resources]
         return IncrementalAlterConfigsResponse(responses=done)
 
-    def create(self, name: str, *, replicas: tuple[int, ...] = (NODE,), directories: tuple[bytes, ...] = ()) -> bytes:
+    def create(
+        self,
+        name: str,
+        *,
+        replicas: tuple[int, ...] = (NODE,),
+        directories: tuple[bytes, ...] = (),
+        isr: tuple[int, ...] = (),
+    ) -> bytes:
         topic_id = bytes([next(self.topics)]) * 16
-        record = PartitionRecord(0, topic_id, list(replicas), list(replicas), leader=replicas[0], leader_epoch=0)
+        self.replicas[topic_id] = replicas
+        record = PartitionRecord(0, topic_id, list(replicas), list(isr or replicas), leader=replicas[0], leader_epoch=0)
         record.directories = list(directories) or [UNASSIGNED] * len(replicas)
         self.append_versioned((TopicRecord(name, topic_id), 0), (record, 2))
         return topic_id
@@ -156,7 +165,9 @@ class TestController(Voter):
                 said.topics.append(TopicData(topic.topic_id, [PartitionData(number) for number in numbers]))
                 for number in numbers:
                     self.told[bytes(topic.topic_id), number] = bytes(directory.id)
-                    change = PartitionChangeRecord(number, topic.topic_id, directories=[directory.id])
+                    replicas = self.replicas[bytes(topic.topic_id)]
+                    directories = [directory.id if each == NODE else UNASSIGNED for each in replicas]
+                    change = PartitionChangeRecord(number, topic.topic_id, directories=directories)
                     self.append_versioned((change, 2))
         return answer
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoints import LOST
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.peers import LinkError
@@ -18,6 +19,7 @@ from pykafka_broker.protocol.messages.alter_configs_request import AlterableConf
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsResource as AnyConfigs
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
+from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
@@ -71,6 +73,15 @@ def test_what_only_the_controller_decides_goes_there(cluster: ObservedCluster) -
     metadata = cluster.ask(MetadataRequest([MetadataRequestTopic(name="t")]), 12)
     assert [(p.leader_id, p.isr_nodes) for p in metadata.topics[0].partitions] == [(NODE, [NODE])]
     assert cluster.broker.node.replicas.leader("t", 0).is_leader
+
+
+def test_a_fenced_broker_names_itself_to_nobody(cluster: ObservedCluster) -> None:
+    cluster.start()
+    assert [each.node_id for each in cluster.ask(MetadataRequest([]), 12).brokers] == [NODE]
+    cluster.broker.node.image.brokers[NODE].fenced = True
+    assert cluster.ask(MetadataRequest([], False), 12).brokers == []
+    described = cluster.ask(DescribeClusterRequest(include_fenced_brokers=True), 2).brokers
+    assert [(each.broker_id, each.is_fenced) for each in described] == [(NODE, True)]
 
 
 def test_without_a_controller_the_client_is_told_in_time(cluster: ObservedCluster) -> None:
@@ -324,6 +335,47 @@ def test_of_several_the_controller_is_told_which(tmp_path: Path) -> None:
     places = [logs.directory_of((name, 0)) for name in ("a", "b")]
     assert [cluster.controller.told[topic_id, 0] for topic_id in topics] == [place and place.id for place in places]
     assert len(set(cluster.controller.told.values())) == 2
+
+
+@pytest.mark.parametrize("log_dirs", [1, 2])
+@pytest.mark.parametrize("mended", ["repaired", "removed"])
+def test_a_damaged_log_is_lost_for_the_controller_until_a_start_finds_a_sound_one(
+    tmp_path: Path, log_dirs: int, mended: str
+) -> None:
+    cluster = ObservedCluster(tmp_path, log_dirs=log_dirs)
+    cluster.start()
+    topic_id = cluster.controller.create("t", replicas=(9, NODE))
+    alone = cluster.controller.create("alone", replicas=(NODE, 9), isr=(NODE,))
+    cluster.run()
+    cluster.broker.node.replicas.leader("alone", 0).append(batch(b"v"), NOW)
+    log = cluster.broker.node.replicas.replica("t", 0).log
+    log.append(batch(b"v"), NOW)
+    cluster.stop()
+    paths = [Path(log.directory), *(path / "alone-0" for path in cluster.directories if (path / "alone-0").exists())]
+    kept = {}
+    for path in paths:
+        segment = path / "00000000000000000000.log"
+        kept[segment] = segment.read_bytes()
+        segment.write_bytes(kept[segment][:-1])
+    cluster.controller.told.clear()
+    cluster.network.waiting.clear()
+    cluster.new_broker()
+    cluster.start()
+    with pytest.raises(ApiError, match="is damaged"):
+        cluster.broker.node.replicas.replica("alone", 0)
+    cluster.run()
+    assert cluster.controller.told == {(topic_id, 0): LOST}, "nobody else can lead the other one"
+    for segment, content in kept.items():
+        segment.write_bytes(content)
+    if mended == "removed":
+        shutil.rmtree(log.directory)
+    cluster.restart()
+    cluster.run()
+    place = cluster.broker.node.logs.directory_of(("t", 0))
+    assert place is not None
+    assert cluster.controller.told == {(topic_id, 0): place.id}
+    assert cluster.broker.node.replicas.replica("t", 0).log.log_end_offset == (1 if mended == "repaired" else 0)
+    assert alone not in cluster.controller.told
 
 
 def test_a_replica_whose_disk_is_another_one_is_made_anew(tmp_path: Path) -> None:

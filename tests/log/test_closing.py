@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ import pytest
 from pykafka_broker.log import filesystem
 from pykafka_broker.log.checkpoints import CLEAN_SHUTDOWN, RECOVERY_POINTS, read_offsets
 from pykafka_broker.log.filesystem import FileStat, OsFileSystem
-from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.manager import LogListener, LogManager
+from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, batch, manager
 
@@ -45,6 +47,23 @@ def test_many_logs_share_one_sync(tmp_path: Path) -> None:
     stem = f"{0:020d}"
     of_segment = [f"{stem}.index", f"{stem}.log", f"{stem}.timeindex"]
     assert names == [*of_segment, "leader-epoch-checkpoint", "partition.metadata"]
+
+
+@pytest.mark.parametrize("count", [3, MANY])
+def test_nobody_hears_of_syncs_at_a_stop(tmp_path: Path, count: int) -> None:
+    """The syncs run in threads, and a listener belongs to the loop."""
+    logs = manager(tmp_path, FailingFileSystem(), log_flush_interval_messages="1000")
+    logs.thread_pool = ThreadPoolExecutor
+    heard: list[PartitionLog] = []
+
+    class Listener(LogListener):
+        def synced(self, log: PartitionLog) -> None:
+            heard.append(log)
+
+    logs.listener = Listener()
+    written(logs, count)
+    logs.shutdown(NOW)
+    assert heard == []
 
 
 def test_many_logs_have_snapshots_where_there_were_producers_or_there_is_much_to_read(tmp_path: Path) -> None:

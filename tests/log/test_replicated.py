@@ -240,6 +240,30 @@ def test_a_segment_that_is_written_to_again_mends_its_transaction_index(tmp_path
     assert len(follower.aborted_transactions(0, 4)) == len(reopen(follower).aborted_transactions(0, 4)) == 1
 
 
+def test_a_segment_that_is_written_to_again_leaves_an_image_as_it_was(tmp_path: Path) -> None:
+    """An image has hard links to the files of the segment that was complete when the image was made."""
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs, segment_bytes=1000, index_interval_bytes=1)
+    for base_offset in (0, 3, 6):
+        follower.append_fetched(fetched(base_offset, 3, 50), NOW)
+    fs.failures = {"write .log": errno.ENOSPC}
+    with pytest.raises(ApiError):
+        follower.append_fetched(fetched(50, 3, 300), NOW)
+    fs.failures = {}
+    (tmp_path / "image").mkdir()
+    links = {}
+    for file in follower.segments.first.files():
+        if os.path.exists(file.path):
+            link = tmp_path / "image" / os.path.basename(file.path)
+            os.link(file.path, link)
+            links[link] = link.read_bytes()
+    assert [link.suffix for link in links] == [".log", ".index", ".timeindex"]
+    follower.append_fetched(fetched(9, 3, 50), NOW)
+    follower.roll(NOW)
+    assert [each.base_offset for each in follower.segments] == [0, 12]
+    assert {link: link.read_bytes() for link in links} == links
+
+
 def test_an_epoch_whose_first_append_has_failed_is_forgotten_with_a_cut_at_the_end(
     tmp_path: Path, leader: PartitionLog
 ) -> None:
@@ -430,7 +454,8 @@ def test_a_cut_that_the_disk_has_interrupted_is_made_whole_by_the_next_call(tmp_
             log.truncate_to(6)
         except OSError:
             interrupted += 1
-            log.truncate_to(6)
+            log.truncate_to(6) if log.interrupted_cut is None else log.finish_cut(NOW)
+        assert log.interrupted_cut is None
         fs.live()
         assert state(log) == state(wanted), fs.failed
         if not fs.failed:

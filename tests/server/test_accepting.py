@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
+import os
 import socket
 import threading
 from concurrent.futures import wait
@@ -344,12 +346,28 @@ def test_a_host_has_its_first_address_of_ipv4_or_else_of_ipv6(monkeypatch: pytes
 
 def test_an_address_of_ipv6_has_its_own_limit_in_whatever_form(tmp_path: Any) -> None:
     async def scenario() -> None:
-        async with serving(tmp_path, max_connections_per_ip_overrides="::7:0, 0:0:0::8:0") as (server, _, _):
-            for host, is_open in (("::7", False), ("::8", False), ("::9", True)):
+        async with serving(tmp_path, max_connections_per_ip_overrides="::7:0, 0:0:0::8:0, [::6]:0") as (server, _, _):
+            for host, is_open in (("::6", False), ("::7", False), ("::8", False), ("::9", True)):
                 with socket.create_server(("127.0.0.1", 0)) as door, socket.create_connection(door.getsockname()):
                     ours, _ = door.accept()
                     server._adopt(ours, (host, 50000), server.listeners[0])
                     assert (ours.fileno() >= 0) is is_open
+
+    run(scenario)
+
+
+def test_a_connection_that_can_not_be_served_is_closed_and_not_counted(tmp_path: Any) -> None:
+    def refuse(sock: socket.socket) -> Any:
+        raise OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
+
+    async def scenario() -> None:
+        async with serving(tmp_path) as (server, _, _):
+            listener = server.listeners[0]
+            server._securities[listener.name] = server._securities[listener.name]._replace(new_transport=refuse)
+            with socket.create_server(("127.0.0.1", 0)) as door, socket.create_connection(door.getsockname()):
+                ours, _ = door.accept()
+                server._adopt(ours, ("127.0.0.1", 50000), listener)
+                assert (ours.fileno(), server.connection_count, server._quota.count) == (-1, 0, 0)
 
     run(scenario)
 

@@ -127,7 +127,26 @@ def test_what_the_leader_has_not_heard_of_is_waited_for(monkeypatch: pytest.Monk
         assert cluster.wait_for_leader("orders") == 1
         assert known == []
         patched.setitem(cluster._nodes, 1, cast(KafkaBroker, SimpleNamespace(running=False)))
+        with pytest.raises(WaitTimeout, match=r"\[1\] are in sync, expected 1 of them"):
+            cluster.wait_for_isr("orders", size=1, timeout=0)
+        told["leader"] = -1  # the last replica in sync stays in the ISR
         assert cluster.wait_for_isr("orders", size=1) == [1]
+    cluster.close()
+
+
+def test_a_killed_broker_is_not_in_sync_though_the_controller_is_yet_to_notice(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = KafkaCluster(brokers=2)
+    state = {"leader": 1, "leader_epoch": 3, "replicas": [1, 2], "isr": [1, 2]}
+    leader = SimpleNamespace(running=True, partition=lambda topic, partition: state)
+    with monkeypatch.context() as patched:
+        patched.setattr(cluster, "partition", lambda topic, partition: state)
+        patched.setitem(cluster._nodes, 1, cast(KafkaBroker, leader))
+        patched.setitem(cluster._nodes, 2, cast(KafkaBroker, SimpleNamespace(running=False)))
+        for wanted in (None, 2):
+            with pytest.raises(WaitTimeout, match=r"\[1, 2\] are in sync"):
+                cluster.wait_for_isr("orders", size=wanted, timeout=0)
+        patched.setitem(cluster._nodes, 2, cast(KafkaBroker, SimpleNamespace(running=True)))
+        assert cluster.wait_for_isr("orders") == [1, 2]
     cluster.close()
 
 

@@ -144,6 +144,9 @@ def test_what_can_not_come_yet_comes_later_or_is_told() -> None:
         produce(cluster)  # goes on, though the trouble has not come
         with pytest.raises(WaitTimeout, match="a trouble never came: move_leader of typo-0 to broker 2"):
             cluster.calm()
+        cluster.befall("move_leader", 2, topic="orders", at={"api": "OffsetCommit", "group": "typo"})
+        with pytest.raises(WaitTimeout, match="never came: move_leader of orders-0 to broker 2: no such request"):
+            cluster.calm()
 
 
 def test_what_never_came_is_told_at_the_end_of_the_cluster() -> None:

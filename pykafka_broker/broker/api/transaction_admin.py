@@ -27,7 +27,7 @@ from pykafka_broker.broker.coordinators.shards import CommitsOfSlices
 from pykafka_broker.broker.coordinators.transaction_markers import write_marker
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
-from pykafka_broker.broker.requests.router import handles, handles_in_steps
+from pykafka_broker.broker.requests.router import handles_in_steps
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, Steps, when_committed
 from pykafka_broker.cluster.topic_names import check_topic_name
@@ -64,6 +64,7 @@ from pykafka_broker.steps import Pace
 
 _NO_VERSION = -1  # of transactions
 _TRANSACTION, _ENTRIES_AN_ITEM = 2, 2  # items of `Pace` for a transaction, and partitions of it for one item
+_LISTED_AT_ONCE = 200  # transactions, in a millisecond or two
 _MOST_OF_A_TOPIC = 50_000  # partitions and producers; of more the topic is in the answer several times
 _LIKE_ITEMS = 40  # a marker, or a log that is loaded first, takes as long as so many items of `Pace`
 
@@ -176,25 +177,26 @@ def _state(services: Services, context: RequestContext, name: str) -> Transactio
     )
 
 
-@handles(ApiKey.LIST_TRANSACTIONS)
+@handles_in_steps(ApiKey.LIST_TRANSACTIONS)
 def list_transactions(
     services: Services, context: RequestContext, request: ListTransactionsRequest
-) -> Answer[ListTransactionsResponse]:
+) -> Steps[Answer[ListTransactionsResponse]]:
     filters = TransactionFilters(
         dict.fromkeys(request.state_filters),
         frozenset(request.producer_id_filters),
         request.duration_filter,
         _matcher(request.transactional_id_pattern),
     )
-    found = matching_transactions(services.transactions.transactions(), filters, context.now)
-    response = ListTransactionsResponse(
-        unknown_state_filters=filters.unknown_titles(),
-        transaction_states=[
+    known = services.transactions.transactions()
+    response = ListTransactionsResponse(unknown_state_filters=filters.unknown_titles(), transaction_states=[])
+    for start in range(0, len(known), _LISTED_AT_ONCE):
+        if start:
+            yield None
+        response.transaction_states += [
             ListedTransaction(name, transaction.producer_id, transaction.state.title)
-            for name, transaction in found
+            for name, transaction in matching_transactions(known[start : start + _LISTED_AT_ONCE], filters, context.now)
             if services.allows(context, AclOperation.DESCRIBE, AclResourceType.TRANSACTIONAL_ID, name)
-        ],
-    )
+        ]
     return when_committed(response, services.transactions.shards.all_committed())
 
 

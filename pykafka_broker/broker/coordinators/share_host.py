@@ -60,6 +60,7 @@ _TOPIC_WAIT_MS = 15_000
 _REFUSED_MS = 200
 _AT_ONCE = 200  # share partitions that begin
 _RUN = ("first_offset", "last_offset", "delivery_state", "delivery_count")
+_MOST_ELEMENTS = 5_000  # of a request to another node: share partitions, and runs of records
 _TRIES = 8  # which is 13 seconds, about as long as Kafka tries: a busy cluster makes its topic of states in that time
 _RETRY_MS = 100  # doubled each time
 
@@ -135,17 +136,25 @@ class StateRequests(RequestBatcher[_Attempt]):
         return True
 
     def _choose(self, waiting: list[_Attempt]) -> tuple[list[_Attempt], list[_Attempt]]:
-        """Choose requests of a kind and group, in the order of each share partition."""
+        """Choose requests of a kind and group, in the order of each share partition, and not too many together: no
+        broker takes a request of very many elements.
+        """
         now: list[_Attempt] = []
         later: list[_Attempt] = []
         seen: set[ShareKey] = set()
+        left = _MOST_ELEMENTS
         for one in waiting:
             if one.given_up:
                 continue
             request = one.request
             first = now[0].request if now else request
             together = request.kind is first.kind and request.key.group_id == first.key.group_id
-            (now if together and request.key not in seen else later).append(one)
+            count = 1 + len(getattr(request.asked, "state_batches", ()))
+            if together and request.key not in seen and (count <= left or not now):
+                now.append(one)
+                left -= count
+            else:
+                later.append(one)
             seen.add(request.key)
         return now, later
 

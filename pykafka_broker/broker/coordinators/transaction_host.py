@@ -310,7 +310,7 @@ class TransactionHost:
     def _run(self, index: int, coordinator: TransactionCoordinator, effects: CoordinatorResult[R]) -> R:
         if effects.records:
             self._commit(index, coordinator, effects)
-            self._markers.write_due(index, coordinator)
+            self._markers.write_due(index, coordinator, [record.key.transactional_id for record in effects.records])
             self._await(coordinator.next_deadline())
         return effects.reply
 

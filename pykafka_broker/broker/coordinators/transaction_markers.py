@@ -263,8 +263,9 @@ class TransactionMarkerManager:
                 self._elsewhere.forget_moved()
             self._wake(self._node.clock.now)
 
-    def write_due(self, index: int, coordinator: TransactionCoordinator) -> None:
-        for markers in coordinator.markers_due():
+    def write_due(self, index: int, coordinator: TransactionCoordinator, among: Iterable[str] | None = None) -> None:
+        """Write the markers that are due, of all transactions or of those with the ids in `among`."""
+        for markers in coordinator.markers_due(among):
             name = markers.transactional_id
             ending = self._endings.get(name)
             if ending is None:

@@ -5,6 +5,10 @@ controller has not taken is reported again. A controller in this process hears o
 answer to the creation of a topic covers the directories too. A controller on another node assigns the directory of a
 node with a single directory itself: such a node reports a replica only if the metadata names another directory, as
 after an exchange of the disk. Offline and cordoned directories are reported elsewhere (`on_change`).
+
+A replica whose log is damaged is reported as lost, so that another replica in sync leads: the directory serves other
+logs. The start after a repair reports the directory again. Where no other replica is in sync, nothing is reported: a
+leader that comes back to its directory is not elected again by that.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from pykafka_broker.cluster.controller import partition_record_version
 from pykafka_broker.cluster.features import METADATA_VERSION
-from pykafka_broker.log.checkpoints import is_reserved
+from pykafka_broker.log.checkpoints import LOST, MIGRATING, UNASSIGNED
 from pykafka_broker.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -79,7 +83,7 @@ class AssignmentsManager:
         self._tell()
 
     def assign_directory(self, key: PartitionKey) -> None:
-        """Report the directory of a new or moved log."""
+        """Report the directory of a new, moved or damaged log."""
         if not self._started:
             return
         topic = self._node.image.topics.get(key[0])
@@ -124,18 +128,21 @@ class AssignmentsManager:
         node = self._node
         if not partition_record_version(node.image):
             return
-        node_id, where, tells_each = node.id, node.logs.directory_of, self._tells_each
+        node_id, logs, tells_each = node.id, node.logs, self._tells_each
         for topic, partition in partitions:
-            if node_id not in partition.replicas or (topic.id, partition.partition) in self._waiters:
+            replica = topic.id, partition.partition
+            if node_id not in partition.replicas or replica in self._waiters:
                 continue
-            known = partition.directory_of(node_id)
-            if not tells_each and is_reserved(known):
-                continue
-            directory = where((topic.name, partition.partition))
-            if directory is None or not directory.online or known == directory.id:
-                self._wanted.pop((topic.id, partition.partition), None)
+            key = topic.name, partition.partition
+            wanted, directory = partition.directory_of(node_id), logs.directory_of(key)
+            if key in logs.damaged and any(each != node_id for each in partition.isr):
+                wanted = LOST
+            elif directory is not None and directory.online and (tells_each or wanted not in (MIGRATING, UNASSIGNED)):
+                wanted = directory.id
+            if wanted == partition.directory_of(node_id):
+                self._wanted.pop(replica, None)
             else:
-                self._wanted[topic.id, partition.partition] = directory.id
+                self._wanted[replica] = wanted
 
     # -- telling
 

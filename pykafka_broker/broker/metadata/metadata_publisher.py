@@ -65,8 +65,9 @@ class MetadataPublisher:
         node.reconfigure(node.static_config.with_dynamic(default, own))
         if node.config.cordoned_dirs != before.cordoned_dirs:
             self._assignments.on_change()
-        for topic in node.image.topics.values():
-            node.logs.reconfigure(topic.name, topic.partitions, node.topic_config(topic.name))
+        for name in dict.fromkeys(name for name, _ in node.logs.loaded):  # other logs ask when they are loaded
+            if (topic := node.image.topics.get(name)) is not None:
+                node.logs.reconfigure(name, topic.partitions, node.topic_config(name))
 
     def _follow_configs(self, changed: Collection[tuple[int, str]]) -> None:
         node = self._node

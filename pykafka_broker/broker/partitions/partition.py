@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 UNKNOWN_OFFSET = -1
 NO_EPOCH = -1  # of a leader or of a broker
-_STILL_ASKING_MS = 2_000  # a follower asks at least every `replica.fetch.wait.max.ms`, half a second
+_FETCH_WAIT_MS = 500  # `replica.fetch.wait.max.ms`: a follower asks at least so often
+_STILL_ASKING_MS = 2_000  # beyond that wait
 
 # Whether a broker may be in sync: registered with the broker epoch, not fenced, not in a controlled shutdown, and the
 # directory of its replica not offline.
@@ -114,6 +115,7 @@ class Followers:
         "_may_join",
         "_node_id",
         "_state",
+        "fetch_wait_ms",
         "max_lag_ms",
         "proposed_isr",
     )
@@ -124,6 +126,7 @@ class Followers:
         self._node_id = node_id
         self._may_join = may_join
         self.max_lag_ms = max_lag_ms
+        self.fetch_wait_ms = _FETCH_WAIT_MS
         self.proposed_isr: Isr | None = None  # asked of the controller, which has not answered yet
         self._by_id: dict[int, FollowerProgress] = {}
         self._catching_up: frozenset[int] = frozenset()  # not in sync, but as fast
@@ -214,8 +217,9 @@ class Followers:
 
     def any_newcomer(self, required_end: int, now: int) -> Isr | None:
         """Return the ISR with a follower that may join now, though not at its last fetch."""
+        since = now - self.fetch_wait_ms - _STILL_ASKING_MS
         for node_id, follower in self._by_id.items():
-            if follower.log_end_offset >= 0 and follower.asked_since(now - _STILL_ASKING_MS):
+            if follower.log_end_offset >= 0 and follower.asked_since(since):
                 isr = self.with_newcomer(node_id, required_end)
                 if isr is not None:
                     return isr
@@ -266,6 +270,10 @@ class Replication(Protocol):
     @property
     def max_lag_ms(self) -> int:
         """Return `replica.lag.time.max.ms`."""
+
+    @property
+    def fetch_wait_ms(self) -> int:
+        """Return `replica.fetch.wait.max.ms`: brokers have the same as a rule."""
 
     def may_join(self, node_id: int, broker_epoch: int, directory_id: bytes) -> bool:
         """Return whether the metadata allows the broker's replica in the directory to be in sync."""
@@ -362,6 +370,8 @@ class Partition:
         max_lag_ms = _MAX_LAG_MS if replication is None else replication.max_lag_ms
         may_join = replication.may_join if replication is not None else lambda node_id, broker_epoch, directory_id: True
         self.followers = Followers(self._node_id, self.state, end, now, max_lag_ms, may_join)
+        if replication is not None:
+            self.followers.fetch_wait_ms = replication.fetch_wait_ms
 
     def close(self, error: ApiError) -> None:
         """End the service of the partition, with an error for the waiting requests."""

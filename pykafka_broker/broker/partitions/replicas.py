@@ -26,6 +26,7 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import UNASSIGNED
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import ZERO_UUID
@@ -335,6 +336,8 @@ class Replicas:
 
     def _update(self, partition: Partition, state: PartitionImage) -> None:
         if self._node_id in state.replicas:
+            if state.leader == self._node_id and not self._finish_cut(partition.log):
+                return
             partition.update(state, self._clock.now)
             self._touch(partition)
             if self.replication is not None:
@@ -342,6 +345,20 @@ class Replicas:
         else:
             self._close((partition.topic, partition.index), NotLeader(state.leader, state.leader_epoch))
             self._logs.delete(partition.topic, partition.index, self._clock.now)
+
+    def _finish_cut(self, log: PartitionLog) -> bool:
+        """Finish an interrupted cut of a log that is to lead; return False for a log that is out of service now."""
+        try:
+            log.finish_cut(self._clock.wall)
+        except DamagedLog as damage:
+            log.keeper.damaged_log(log, damage)
+            return False
+        except OSError as error:
+            log.storage_error(error)
+            active = log.segments.active
+            log.keeper.damaged_log(log, DamagedLog(active.log.path, active.size, f"its cut was interrupted: {error}"))
+            return False
+        return True
 
     def _delete_moved(self, topic: TopicImage, index: int) -> None:
         """Delete the log of a partition that is not open, if the partition has moved to other nodes."""

@@ -143,6 +143,9 @@ class PartitionFetchState:
 
     def _apply(self, data: PartitionData, wall: int) -> FetchOutcome:
         diverging = data.diverging_epoch
+        if self.log.interrupted_cut is not None:
+            self.log.finish_cut(wall)
+            return FetchOutcome.DONE  # the log's end has moved: what is there to fetch shows in the next answer
         if self.log.gap is not None:
             return self._fetch_from(max(self.log.gap, self.log.log_start_offset), wall)
         if diverging.epoch >= 0 or diverging.end_offset >= 0:

@@ -248,6 +248,10 @@ class NodeReplication:
     def max_lag_ms(self) -> int:
         return self.config.replica_lag_time_max_ms
 
+    @property
+    def fetch_wait_ms(self) -> int:
+        return self.config.replica_fetch_wait_max_ms
+
     def may_join(self, broker_id: int, broker_epoch: int, directory_id: bytes) -> bool:
         """Return whether a broker's replica in a directory may be in sync, going by the metadata."""
         broker = self._node.image.brokers.get(broker_id)

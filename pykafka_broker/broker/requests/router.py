@@ -205,7 +205,7 @@ def read_header_tail(frame: memoryview | bytes, api: Endpoint, version: int) -> 
     try:
         (length,) = _CLIENT_ID_LENGTH.unpack_from(frame, 8)
         position = 10 + length if length > 0 else 10
-        if position > len(frame) or length < -1:
+        if position > len(frame):
             raise FrameError(f"client id of {length} bytes in a request of {len(frame)}")
         client_id = None if length < 0 else str(frame[10:position], "utf-8", "replace")
         if version >= api.flexible_from:

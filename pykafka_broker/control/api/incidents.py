@@ -5,6 +5,7 @@ Rule: an incident takes the same way through the broker as a real one, with the 
 
 from __future__ import annotations
 
+import asyncio
 import errno
 from collections.abc import Callable
 from contextlib import suppress
@@ -20,19 +21,21 @@ from pykafka_broker.control.answers import LogSize
 from pykafka_broker.control.api.groups import find_group
 from pykafka_broker.control.api.topics import topic_image
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem
+from pykafka_broker.control.problems import Problem, problem_of
 from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.control.traffic.exchange import Exchange
 from pykafka_broker.control.traffic.faults import Rule
 from pykafka_broker.control.traffic.mentions import mentions_of
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.retention import retain
+from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 
 AwayMs = Annotated[int, ValueLimits(minimum=0, maximum=60_000, says="milliseconds of the broker's clock")]
 _CLEANED_WITHIN_S = 60.0
 _LATE_S = 10.0
 _AWAY_MS = 100
+_RETAINED_AT_ONCE = 50  # segments, in some ten milliseconds
 
 
 @dataclass
@@ -177,12 +180,32 @@ async def _reach(control: Control, holds: Callable[[], bool | None], topic: str,
         raise Problem(503, f"topic {topic} is not compacted: {instead} after {_CLEANED_WITHIN_S:g} s")
 
 
-def apply_retention(control: Control, topic: str) -> list[LogSize]:
+async def apply_retention(control: Control, topic: str) -> list[LogSize]:
     """Delete everything beyond retention now. Returns the sizes of the topic's partitions afterwards."""
-    logs = _logs(control, topic)
+    logs, manager = _logs(control, topic), control.broker.node.logs
     for log in logs:
-        retain(log, control.turns.clock.wall)
+
+        def step(log: PartitionLog = log) -> int:
+            is_here = manager.loaded.get((log.topic, log.partition)) is log
+            return _retain_some(log, control.turns.clock.wall) if is_here else 0
+
+        is_done = False
+        while not is_done:
+            is_done = control.in_turn(step) < _RETAINED_AT_ONCE
+            await asyncio.sleep(0)  # clients are served meanwhile
     return list(map(_size, logs))
+
+
+def _retain_some(log: PartitionLog, wall: int) -> int:
+    """Delete a few segments beyond retention, and return how many. Raises `Problem` 503 where the disk refuses, or the
+    log is damaged.
+    """
+    try:
+        return retain(log, wall, _RETAINED_AT_ONCE)
+    except OSError as error:
+        raise problem_of(log.storage_error(error)) from error
+    except DamagedLog as damage:
+        raise Problem(503, str(damage)) from damage
 
 
 def _logs(control: Control, topic: str) -> list[PartitionLog]:

@@ -321,9 +321,15 @@ class TransactionCoordinator:
         reply = ProducerReply(ErrorCode.NONE, after.producer_id, after.producer_epoch)
         return self._decide(transactional_id, preparing, reply)
 
-    def markers_due(self) -> Iterator[Markers]:
-        """Yield the markers of transactions with an outcome on disk, but not yet in all partitions."""
-        for transactional_id in list(self._preparing):
+    def markers_due(self, among: Iterable[str] | None = None) -> Iterator[Markers]:
+        """Yield the markers of transactions with an outcome on disk, but not yet in all partitions.
+
+        Args:
+            among: the transactional ids to look at, None for all.
+        """
+        for transactional_id in list(self._preparing if among is None else among):
+            if transactional_id not in self._preparing:
+                continue
             transaction = self.transactions[transactional_id]
             yield Markers(
                 transactional_id,

@@ -78,7 +78,7 @@ def candidate(key: PartitionKey, log: PartitionLog, checkpoint: int | None, wall
     upper = upper_offset(log, first_dirty, wall)
     clean_bytes = dirty_bytes = 0
     overdue = False
-    lag_ms = log.config.max_compaction_lag_ms
+    overdue_before = wall - log.config.max_compaction_lag_ms  # far below 0 by default: no segment is asked
     for index, segment in enumerate(log.segments):
         if segment.base_offset >= upper:
             break
@@ -86,7 +86,7 @@ def candidate(key: PartitionKey, log: PartitionLog, checkpoint: int | None, wall
             clean_bytes += segment.size
             continue
         dirty_bytes += segment.size
-        overdue = overdue or 0 < segment.first_timestamp < wall - lag_ms
+        overdue = overdue or (overdue_before > 0 and 0 < segment.first_timestamp < overdue_before)
     if not dirty_bytes:
         return None
     ratio = dirty_bytes / (clean_bytes + dirty_bytes)

@@ -206,7 +206,7 @@ class AsyncClusterNodes(AsyncControlled):
         """Wait until enough replicas are in sync and the leader knows; by default all replicas.
 
         Args:
-            size: the number of replicas in sync.
+            size: the number of replicas in sync, none of which has ended.
             nodes: exactly the ids of the replicas in sync.
 
         Raises:
@@ -227,7 +227,7 @@ class AsyncClusterNodes(AsyncControlled):
             if nodes is not None:
                 found = {*isr} == {*nodes}
             else:
-                found = len(isr) == (len(replicas) if size is None else size)
+                found = len(isr) == (len(replicas) if size is None else size) and not self._names_ended(state)
             if not found or not await self._leader_knows(topic, partition, state):
                 raise NotReached(f"of replicas {replicas} of {topic}-{partition} {isr} are in sync, expected {wanted}")
             return isr
@@ -251,7 +251,7 @@ class AsyncClusterNodes(AsyncControlled):
         async def led() -> int:
             state = await self.partition(topic, partition)
             leader = state["leader"]
-            ended = leader in self.nodes and not self.nodes[leader].running  # the controller is yet to notice
+            ended = self._has_ended(leader)  # the controller is yet to notice
             if ended or leader in (-1, other_than) or not await self._leader_knows(topic, partition, state):
                 still = " still" if ended or leader == other_than else ""
                 raise NotReached(f"the leader of {topic}-{partition} is{still} {leader}")
@@ -270,6 +270,15 @@ class AsyncClusterNodes(AsyncControlled):
                 raise NotReached(f"of {topic}-{partition} only {state['isr']} are in sync")
 
         await poll(reached, f"the replicas of {topic}-{partition} are unknown", WAIT_S)
+
+    def _has_ended(self, node_id: int) -> bool:
+        return node_id in self.nodes and not self.nodes[node_id].running
+
+    def _names_ended(self, state: PartitionState) -> bool:
+        """Return whether the ISR of a partition with a leader names a broker that has ended: the controller is yet to
+        notice.
+        """
+        return state["leader"] != -1 and any(map(self._has_ended, state["isr"]))
 
     async def _leader_knows(self, topic: str, partition: int, state: PartitionState) -> bool:
         """Return whether the leader acts by the given state; the leader hears of a change after the controller.

@@ -473,7 +473,7 @@ class SimulatedCluster(AsyncClusterData):
         """Let one trouble come to a broker, some virtual time after the first request of a client, or at a request.
 
         The arguments are those of `KafkaCluster.befall`, and kinds are its kinds and "cut_power". As there, a trouble
-        that never could come is an error of `calm`, and of the cluster's end.
+        that never could come, or whose request did not, is an error of `calm`, and of the cluster's end.
         """
         blow = Blow(kind, broker, after_ms, for_ms, topic, partition, group, at)
         self._blows.append(SimulatedBlow(self, blow))
@@ -483,7 +483,7 @@ class SimulatedCluster(AsyncClusterData):
         """End all faults, start all nodes, and wait until every broker serves clients.
 
         Raises:
-            WaitTimeout: a trouble of `befall` could not come when it was due.
+            WaitTimeout: a trouble of `befall` could not come when it was due, or its request did not come.
         """
         async with AsyncExitStack() as steps:
             steps.push_async_callback(self._mend)

@@ -19,7 +19,7 @@ from pykafka_broker.testing.data import BrokerError, WaitTimeout
 from pykafka_broker.testing.simulation.network import Network
 from pykafka_broker.testing.simulation.node import QUICK_DISK_MS, SimNode
 from pykafka_broker.testing.simulation.timeline import Timeline
-from pykafka_broker.testing.trouble import KINDS, MOVES, Blow, check_blow
+from pykafka_broker.testing.trouble import KINDS, MOVES, NO_REQUEST, Blow, check_blow
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.simulation.cluster import SimulatedCluster
@@ -264,7 +264,7 @@ class SimulatedBlow:
         self.came: list[Blow] = []
         self._cluster = cluster
         self._blow = blow
-        self._why_not = ""
+        self._why_not = "" if blow.at is None else blow.why_not(NO_REQUEST)
         self._node = cluster.broker(blow.broker)  # raises ValueError for an unknown one
         self._undo: Callable[[], object] | None = None
         self._task = asyncio.get_running_loop().create_task(self._run())
@@ -280,7 +280,7 @@ class SimulatedBlow:
         """Let nothing come any more, and end what has begun.
 
         Raises:
-            WaitTimeout: the trouble could not come when it was due.
+            WaitTimeout: the trouble could not come when it was due, or the request of `at` has not come.
             ControlError: `at` is no request.
         """
         self._task.cancel()
@@ -308,6 +308,7 @@ class SimulatedBlow:
             held = await self._cluster.faults.add(**given)
             with suppress(*_GONE):
                 await held.wait(timeout=_LONG_S)
+                self._why_not = ""
                 await self._begin()
             with suppress(*_GONE):
                 await held.remove()

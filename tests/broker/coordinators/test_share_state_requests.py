@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from pykafka_broker.broker.coordinators.share_host import INITIALIZE, READ, WRITE, StateRequest, StateRequests
+from pykafka_broker.broker.coordinators.share_host import INITIALIZE, READ, WRITE, StateRequest, StateRequests, _Attempt
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from pykafka_broker.coordinators.record import decode
 from pykafka_broker.coordinators.share.state import ShareKey
@@ -39,6 +39,7 @@ from pykafka_broker.protocol.messages.share_acknowledge_request import (
 )
 from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.write_share_group_state_request import StateBatch
 from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value import (
     ShareGroupStatePartitionMetadataValue,
 )
@@ -630,3 +631,19 @@ def test_an_initialization_whose_outcome_is_unknown_is_not_sent_again(nodes: Nei
     assert isinstance(question.error, ApiError)
     assert question.error.code in (ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR)
     assert asking.next_deadline() is None
+
+
+def test_a_request_to_another_node_has_a_bounded_size() -> None:
+    """A decoder takes no more than 65,536 elements, and would refuse the same request at each attempt."""
+    requests = StateRequests(cast(Any, None), lambda key: 2)
+    runs = [StateBatch(offset, offset, 0, 1) for offset in range(2_000)]
+    keys = [ShareKey(GROUP, b"x" * 16, index) for index in range(5)]
+    waiting = [
+        _Attempt(StateRequest(WRITE, key, WRITE.partition(key.partition, 0, 0, 0, 0, of)))
+        for key, of in zip([*keys, keys[2]], [runs, runs, runs * 10, [], runs, []], strict=True)
+    ]
+    sent = []
+    while waiting:
+        now, waiting = requests._choose(waiting)
+        sent.append([(each.request.key.partition, len(each.request.asked.state_batches)) for each in now])
+    assert sent == [[(0, 2_000), (1, 2_000), (3, 0)], [(2, 20_000)], [(4, 2_000), (2, 0)]]

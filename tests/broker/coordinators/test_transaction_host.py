@@ -5,15 +5,17 @@ and what is left of one whose markers can't be written.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from pykafka_broker.broker.api.transaction_admin import list_transactions
 from pykafka_broker.broker.coordinators.coordinator_log import read_batches
+from pykafka_broker.broker.waiting.future import DONE
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.coordinators.groups.re2 import RegexError
-from pykafka_broker.coordinators.transactions.transaction import TransactionState
+from pykafka_broker.coordinators.transactions.transaction import TransactionMetadata, TransactionState
 from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -132,3 +134,20 @@ def test_a_list_by_a_hostile_pattern_is_refused_before_others_notice(tmp_path: P
         list_transactions(
             broker.services, context, ListTransactionsRequest(transactional_id_pattern="((.?){90}){100}x")
         )
+
+
+def test_very_many_transactions_are_listed_in_steps() -> None:
+    empty = TransactionMetadata(1, 0, 60_000, TransactionState.EMPTY, 0)
+    known = [(f"t{number}", empty) for number in range(1_000)]
+    transactions = SimpleNamespace(transactions=lambda: known, shards=SimpleNamespace(all_committed=lambda: DONE))
+    services = SimpleNamespace(transactions=transactions, allows=lambda *asked: True)
+    steps = cast(Any, list_transactions).__wrapped__(services, SimpleNamespace(now=0), ListTransactionsRequest())
+    waits = 0
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            listed = [each.transactional_id for each in end.value.transaction_states]
+            break
+        waits += 1
+    assert (listed, waits) == ([name for name, _ in known], 4)

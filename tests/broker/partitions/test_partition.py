@@ -38,6 +38,7 @@ class Wishes:
     """A list of the submitted ISRs, in the place of a manager."""
 
     max_lag_ms = 30_000
+    fetch_wait_ms = 500
 
     def __init__(self) -> None:
         self.submitted: list[tuple[int, ...] | None] = []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -329,6 +331,21 @@ def test_damage_on_the_way_harms_one_partition_and_is_told_once(
     assert cluster.partition_log(2).log_end_offset == end
 
 
+@pytest.mark.parametrize("wait_ms", [500, 10_000])
+def test_an_idle_follower_that_was_refused_is_in_sync_after_the_next_review(tmp_path: Path, wait_ms: int) -> None:
+    """The follower's fetch waits at the leader all the time, however long that is."""
+    cluster = Cluster(tmp_path, 2, replica_fetch_wait_max_ms=str(wait_ms))
+    cluster.topic(1, 2, isr=(1,))
+    cluster.refuse = ErrorCode.INELIGIBLE_REPLICA
+    cluster.settle()
+    assert (len(cluster.asked_isrs) > 0, cluster.replica(1).isr) == (True, (1,))
+    cluster.refuse = ErrorCode.NONE
+    cluster.now += wait_ms - 1
+    cluster.replica(1).review_isr(cluster.now)
+    cluster.settle()
+    assert cluster.replica(1).isr == (1, 2)
+
+
 def test_a_leader_that_has_not_heard_of_its_leadership_is_asked_again(cluster: Cluster) -> None:
     cluster.topic(1, 2)
     cluster.settle()
@@ -422,6 +439,59 @@ def test_a_damaged_log_holds_no_other_partition_up(cluster: Cluster, tmp_path: P
     cluster.wait(1_000)
     assert cluster[1].partition("u", 0).high_watermark == 1
     assert cluster[2].logs.get("u", 0).log_end_offset == 1
+
+
+@pytest.mark.parametrize("leader", [1, 2, 3])
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOSPC])
+def test_an_interrupted_cut_is_finished_whoever_leads_next(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, leader: int, number: int
+) -> None:
+    """A leader with the end from before the cut would leave a gap; a follower would fetch behind one."""
+    cluster.topic(1, 2, 3)
+    for _ in range(3):
+        cluster.produce()
+    cluster.settle()
+    cluster.network.silent = {1, 2, 3}
+    cluster.change("t", leader=2)
+    for _ in range(2):
+        cluster.produce(2)
+    cluster.change("t", leader=1)
+    fs = cluster[2].logs.fs
+
+    def refuse(path: str) -> None:
+        raise OSError(number, os.strerror(number), path)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fs, "sync_directory", refuse)
+        cluster.network.silent = set()
+        for _ in range(3):
+            cluster.wait(1_000)
+        assert cluster[2].logs.get("t", 0).segments.active.end_offset() == 3, "the files are cut"
+    cluster.change("t", leader=leader)
+    end = cluster.produce(leader)
+    cluster.settle()
+    for _ in range(3):
+        cluster.wait(1_000)
+    assert (end, cluster.ends()) == (4, [(4, 4)] * 3)
+    assert len({cluster.content(node) for node in (1, 2, 3)}) == 1
+
+
+def test_a_log_whose_cut_stays_interrupted_does_not_lead(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.topic(1, 2)
+    log = cluster.partition_log(2)
+    log.append(batch(b"another history"), cluster.now)
+
+    def refuse(path: str) -> None:
+        if path == log.directory:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+
+    monkeypatch.setattr(cluster[2].logs.fs, "sync_directory", refuse)
+    with pytest.raises(OSError, match="Too many open files"):
+        log.truncate_to(0)
+    cluster.change("t", leader=2)
+    with pytest.raises(ApiError, match="its cut was interrupted") as refused:
+        cluster.replica(2)
+    assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
 
 
 def test_a_deletion_in_slices_sees_followers_that_were_quicker(cluster: Cluster) -> None:

@@ -145,6 +145,20 @@ def test_retention_is_applied_now(broker: KafkaBroker) -> None:
     assert broker.records("old") == []
 
 
+def test_retention_that_the_disk_refuses_is_no_defect(broker: KafkaBroker) -> None:
+    broker.create_topic("stays", config={"retention.ms": 1000})
+    broker.produce("stays", [{"value": "old", "timestamp": 1}])
+    broker.fill_disk()
+    try:
+        with pytest.raises(ControlError, match="KAFKA_STORAGE_ERROR") as refused:
+            broker.apply_retention("stays")
+        assert refused.value.status == 503
+    finally:
+        broker.free_disk()
+    (size,) = broker.apply_retention("stays")
+    assert size["log_start_offset"] == 1
+
+
 def test_a_full_disk_refuses_and_has_room_again(broker: KafkaBroker) -> None:
     broker.create_topic("full")
     broker.produce("full", ["before"])

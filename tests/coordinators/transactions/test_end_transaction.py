@@ -180,6 +180,15 @@ def test_a_classic_producer_and_a_new_one_take_turns(driver: Any) -> None:
     assert driver.transaction().client_version == 0
 
 
+def test_what_one_transaction_needs_is_found_without_a_look_at_the_others(driver: Any) -> None:
+    open_transaction(driver)
+    driver.end(1000, 0)
+    coordinator = driver.coordinator
+    assert [each.transactional_id for each in coordinator.markers_due()] == ["t"]
+    assert [each.transactional_id for each in coordinator.markers_due(["none", "t"])] == ["t"]
+    assert list(coordinator.markers_due(["none"])) == []
+
+
 def test_a_restart_between_outcome_and_markers_resumes(driver: Any) -> None:
     open_transaction(driver)
     driver.end(1000, 0)

@@ -239,6 +239,18 @@ def test_a_trouble_at_a_request() -> None:
     assert simulate(main(), limit_s=LIMIT_S) == ["0", "1", "2", "3"]
 
 
+def test_a_trouble_at_a_request_that_never_comes_is_told() -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=2, seed=4) as cluster:
+            await cluster.create_topic("orders")
+            cluster.befall("kill", 1, at={"api": "OffsetCommit", "group": "typo"})
+            assert await produced(cluster, 1) == [b"0"]
+            with pytest.raises(WaitTimeout, match="a trouble never came: kill of broker 1: no such request"):
+                await cluster.calm()
+
+    simulate(main(), limit_s=LIMIT_S)
+
+
 def test_a_trouble_comes_as_soon_as_it_can() -> None:
     async def main() -> None:
         async with SimulatedCluster(brokers=3, seed=4) as cluster:
