@@ -22,6 +22,7 @@ from pykafka_broker.protocol.messages.consumer_protocol_subscription import Cons
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
+from tests.coordinators.machine import Broker, Partition
 from tests.coordinators.steps import steps_of
 
 SESSION_MS = 45_000
@@ -101,6 +102,21 @@ def test_a_change_of_topics_that_could_not_be_written_is_found_again(machine: An
     assert lost.records
     settle([one])
     assert len(one.partitions) == 2
+
+
+def test_partitions_that_move_to_another_rack_begin_an_epoch(machine: Any) -> None:
+    machine.topics.brokers |= {1: Broker("a"), 2: Broker("b"), 3: Broker("b")}
+    machine.topic("t", 1)
+    one = Client(machine, "one")
+    one.join(["t"])
+    settle([one])
+    epochs = [one.epoch]
+    for replica in (2, 3):
+        machine.topics.topics["t"].partitions[0] = Partition((replica,))
+        machine.coordinator.on_topics_changed(["t"], False, next(machine.versions))
+        settle([one])
+        epochs.append(one.epoch)
+    assert epochs == [epochs[0], epochs[0] + 1, epochs[0] + 1], "brokers 2 and 3 are in the same rack"
 
 
 def test_a_member_whose_end_could_not_be_written_is_taken_out_later(machine: Any) -> None:
