@@ -116,8 +116,8 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
     def state_name(self) -> str:
         return "Stable" if self.members else "Empty"
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return any(topic in member.topic_names for member in self.members.values())
+    def read_among(self, topics: frozenset[str]) -> frozenset[str]:
+        return topics & _names(self.members.values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
         """Return whether a member names a topic of `topics`, which need not exist."""

@@ -242,8 +242,8 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
             return "NotReady"
         return self.progress()
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return bool(self.members) and topic in self.read_by()
+    def read_among(self, topics: frozenset[str]) -> frozenset[str]:
+        return topics & self.read_by().keys() if self.members else frozenset()
 
     def assigned_since(self, member: StreamsGroupMember) -> Since:
         subtopology_of = self.read_by()

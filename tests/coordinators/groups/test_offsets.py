@@ -17,6 +17,11 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from pykafka_broker.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.protocol.messages.txn_offset_commit_request import (
@@ -172,7 +177,6 @@ def test_offset_that_a_transaction_may_change_does_not_expire(machine: Any) -> N
 
 
 def test_offsets_of_a_topic_that_is_read_are_not_looked_at_one_by_one(machine: Any) -> None:
-    """The more so as a group asks all of its patterns whether it reads a topic."""
     machine.topic("t", 500)
     heartbeat = ConsumerGroupHeartbeatRequest("g", "m", 0, None, None, 30_000, None, "t", topic_partitions=[])
     reply = machine.run(machine.coordinator.consumer_heartbeat(heartbeat, machine.caller(1), machine.now))
@@ -186,6 +190,24 @@ def test_offsets_of_a_topic_that_is_read_are_not_looked_at_one_by_one(machine: A
         assert found == ([], False)
         steps.append(taken)
     assert steps[0] == steps[1]
+
+
+def test_topics_are_not_compared_with_patterns_one_by_one(machine: Any) -> None:
+    names, steps = [f"x{number}" for number in range(100)], []
+    for name in names:
+        machine.topic(name)
+    topics = [OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(0)]) for name in names]
+    request = OffsetDeleteRequest("g", topics)
+    for number in range(100):
+        heartbeat = ConsumerGroupHeartbeatRequest("g", f"m{number}", 0, None, None, 30_000, None, f"x{number}")
+        heartbeat.topic_partitions = []
+        machine.run(machine.coordinator.consumer_heartbeat(heartbeat, machine.caller(1), machine.now))
+        if number in (8, 98):
+            result, taken = steps_of(lambda: machine.coordinator.offset_requests.delete(request))
+            codes = [topic.partitions[0].error_code for topic in result.reply.topics]
+            assert codes.count(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) == number + 1
+            steps.append(taken)
+    assert steps[1] < 2 * steps[0]
 
 
 def join_alone(machine: Any, session_ms: int) -> str:
