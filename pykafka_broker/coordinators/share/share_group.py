@@ -428,8 +428,9 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         return result
 
     def initialized(self, group_id: str, tried: Topics, done: Topics) -> CoordinatorResult[None]:
-        """End an attempt to initialize partitions: the partitions of `done` have a state now."""
+        """End an attempt to initialize partitions: those of `done` have a state now, unless the topic is deleted."""
         group = self.group(group_id)
+        done = _but(done, done.keys() - self._table.topics.topics_by_id.keys())
         left, known = _without(group.initializing, tried), _joined(group.initialized, done)
         return _states_result(group_id, left, known, _but(group.deleting, done))
 
@@ -446,9 +447,9 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         return _states_result(group_id, begun, left, _but(group.deleting, gone))
 
     def deleted_topics(self, group: ShareGroup) -> set[bytes]:
-        """Return the deleted topics with a state."""
+        """Return the deleted topics with a state, or about to get or to lose a state."""
         known = self._table.topics.topics_by_id
-        return {topic_id for topic_id in group.initialized if topic_id not in known}
+        return {*group.initializing, *group.initialized, *group.deleting} - known.keys()
 
     # Leaving and time
 

@@ -90,6 +90,18 @@ def test_a_deleted_topic_is_forgotten_for_good(machine: ShareMachine) -> None:
     assert machine.group.initialized.keys() == {stays}
 
 
+def test_a_topic_that_is_deleted_while_it_is_initialized_does_not_come_back(machine: ShareMachine) -> None:
+    share, deleted = machine.coordinator.share, machine.topics.topics["t"].id
+    machine.run(share.heartbeat(ShareGroupHeartbeatRequest("g", "one", 0, subscribed_topic_names=["t"]), CALLER, 0))
+    missing = share.uninitialized("g")
+    machine.run(share.initialize("g", missing, fenced=False))
+    assert machine.group.initializing.keys() == {deleted}
+    machine.delete("t")
+    assert not machine.group.initializing
+    machine.run(share.initialized("g", missing, missing))
+    assert not machine.group.initialized, "the answer came after the deletion"
+
+
 def test_each_attempt_to_initialize_has_an_epoch_of_its_own(machine: ShareMachine) -> None:
     machine.beat("one", 0, ["t"])
     joined = machine.group.epoch
