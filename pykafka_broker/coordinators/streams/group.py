@@ -271,6 +271,15 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         """Return whether the topology needs a topic of `topics`, which need not exist."""
         return not topics.isdisjoint(self.required())
 
+    def take_offsets(self, known: dict[str, dict[Task, int]], member_id: str, offsets: dict[Task, int] | None) -> None:
+        """Put reported offsets into `known`, unless None. Offsets of refused joiners, which are no members, go."""
+        if offsets is None:
+            return
+        if len(known) > len(self.members):
+            for joiner in known.keys() - self.members.keys():
+                del known[joiner]
+        known[member_id] = offsets
+
     # The topology
 
     def required(self) -> frozenset[str]:

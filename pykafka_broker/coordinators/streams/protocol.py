@@ -149,10 +149,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         change.take_over(request)
         reported = request.task_offsets, request.task_end_offsets
         offsets, end_offsets = (None if each is None else _by_task(each) for each in reported)
-        if offsets is not None:
-            group.task_offsets[member.member_id] = offsets
-        if end_offsets is not None:
-            group.task_end_offsets[member.member_id] = end_offsets
+        group.take_offsets(group.task_offsets, member.member_id, offsets)
+        group.take_offsets(group.task_end_offsets, member.member_id, end_offsets)
         theirs, ours = member.topology_epoch, change.topology.epoch
         if theirs < ours:
             detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
