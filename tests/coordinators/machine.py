@@ -108,10 +108,16 @@ class Machine:
         self.now = end
 
     def restart(self) -> None:
-        """Start a new coordinator from the log alone, as after a crash."""
+        """Start a new coordinator from the log alone, as after a crash.
+
+        Without transactions the log is compacted before: the newest record of each key is left, and no tombstone.
+        """
         self.coordinator = self._new()
+        is_whole = any(producer_id >= 0 for _, producer_id in self.log)
+        newest = {repr(record.key): offset for offset, (record, _) in enumerate(self.log)}
         for offset, (record, producer_id) in enumerate(self.log):
-            self.coordinator.replay(record, self.now, offset, producer_id)
+            if is_whole or (record.value is not None and newest[repr(record.key)] == offset):
+                self.coordinator.replay(record, self.now, offset, producer_id)
         for effects in self.coordinator.on_loaded(list(self.coordinator.groups), self.now):
             self.run(effects)
 
