@@ -127,6 +127,14 @@ def check(group: ClassicGroup) -> None:
         assert all(member.sync_token is None for member in members)
 
 
+def check_record(machine: Any, group: ClassicGroup) -> None:
+    """Assert that a restart would find the members and the generation of a stable group."""
+    if group.state is STABLE:
+        value = machine.log[-1][0].value
+        assert {member.member_id: member.assignment for member in value.members} == group.assignments()
+        assert (value.generation, value.leader) == (group.generation, group.leader)
+
+
 STEPS = st.lists(
     st.tuples(st.sampled_from(["join", "sync", "beat", "leave", "restart-client", "wait"]), st.integers(0, 3)),
     max_size=50,
@@ -153,6 +161,7 @@ def test_a_random_walk_ends_in_a_stable_group(
             one.look()
         if "g" in machine.coordinator.groups:
             check(group_of(machine))
+            check_record(machine, group_of(machine))
     live_and_settle(machine, clients)
     group = group_of(machine)
     assert group.state is STABLE
@@ -163,6 +172,17 @@ def test_a_random_walk_ends_in_a_stable_group(
     machine.restart()
     again = group_of(machine)
     assert (again.generation, set(again.members), again.leader) == (group.generation, set(group.members), group.leader)
+
+
+def test_a_static_member_that_is_back_is_known_after_a_restart(machine: Any) -> None:
+    client = Client(machine, "c", "static")
+    live_and_settle(machine, [client])
+    before, client.member_id = client.member_id, ""
+    client.join()
+    check_record(machine, group_of(machine))
+    machine.restart()
+    assert client.member_id != before
+    assert client.beat() is ErrorCode.NONE
 
 
 def live_and_settle(machine: Any, clients: list[Client]) -> None:
@@ -271,3 +291,32 @@ def test_a_group_that_is_too_large_after_a_restart_rebalances(new_machine: Calla
 def test_a_step_that_is_not_in_the_table_is_a_defect() -> None:
     with pytest.raises(RuntimeError, match="g can't go from Empty to Stable"):
         ClassicGroup("g", 0).move_to(STABLE, 0)
+
+
+def test_a_member_that_waits_for_others_needs_no_heartbeats(machine: Any) -> None:
+    """It can't send any: its connection waits for the answer. Its session may be shorter than the rebalance."""
+
+    def join(token: str, member_id: str = "") -> str:
+        protocols = [JoinGroupRequestProtocol("range", b"x")]
+        request = JoinGroupRequest("g", 6_000, 60_000, member_id, None, "consumer", protocols)
+        reply = machine.run(machine.coordinator.join(request, machine.caller(3), token, machine.now))
+        return str((reply or machine.answers.get(token) or request).member_id)
+
+    one = join("one")
+    join("two")
+    join("one again", one)
+    two = machine.answers["two"].member_id
+    group = machine.coordinator.groups["g"]
+    shares = [SyncGroupRequestAssignment(member, b"") for member in (one, two)]
+    for member in (one, two):
+        sync = SyncGroupRequest("g", group.generation, member, assignments=shares)
+        machine.run(machine.coordinator.sync(sync, f"sync {member}", machine.now))
+    assert group.state is STABLE
+    join("a third time", one)  # the leader wants another assignment
+    for _ in range(4):
+        machine.wait(5_000)
+        beat = HeartbeatRequest("g", group.generation, two)
+        assert machine.coordinator.heartbeat(beat, machine.now) is ErrorCode.REBALANCE_IN_PROGRESS
+    join("two again", two)
+    answer = machine.answers["a third time"]
+    assert (answer.error_code, answer.member_id) == (ErrorCode.NONE, one)

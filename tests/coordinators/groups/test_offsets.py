@@ -136,6 +136,15 @@ def test_pending_offsets_outlive_a_restart(machine: Any) -> None:
     assert committed(machine)[0] == 5
 
 
+def test_what_is_committed_after_the_deletion_of_a_topic_stays(machine: Any) -> None:
+    """The topic may have been made anew before the group had its turn."""
+    tombstones = machine.coordinator.offset_requests.tombstones
+    commit(machine, 1)
+    assert [len(tombstones("g", {"t"}, end)) for end in (0, 1)] == [0, 1]
+    txn_commit(machine, 5, producer_id=77)
+    assert [len(tombstones("g", {"t"}, end)) for end in (1, 2)] == [0, 1]
+
+
 def test_deleted_group_forgets_what_transactions_have_pending(machine: Any) -> None:
     commit(machine, 1)
     txn_commit(machine, 5, producer_id=77)
