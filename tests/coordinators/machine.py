@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
-from pykafka_broker.coordinators.groups.group import Caller
+from pykafka_broker.coordinators.groups.group import MEMBER_CLOCKS, Caller
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
 from tests.coordinators.stored import reread
@@ -97,7 +97,25 @@ class Machine:
         for token, reply in effects.completions:
             assert token not in self.answers, "a request is answered once"
             self.answers[token] = reply
+        self._check_deadlines()
         return effects.reply
+
+    def _check_deadlines(self) -> None:
+        """Assert that every deadline of a member is of a member of the group, or of one that may join.
+
+        A conversion that was refused leaves deadlines of the other protocol, which nobody looks at.
+        """
+        for key in self.coordinator.table.timers._deadlines:
+            protocol, _, clock = key.kind.partition("-")
+            if clock in MEMBER_CLOCKS and key.member_id:
+                group = self.coordinator.groups.get(key.group_id)
+                assert group is not None, key
+                if group.type_name != protocol:
+                    continue
+                assert key.member_id in group.members or key.member_id in getattr(group, "pending_joins", ()), key
+                if clock == "rebalance":
+                    member: Any = group.members[key.member_id]
+                    assert member.must_revoke, key
 
     def wait(self, ms: int) -> None:
         """Let the time pass, deadline by deadline."""

@@ -167,8 +167,6 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         if before.epoch == LEAVE_STATIC_EPOCH:  # Kafka replaces the member by itself, and what was reported is lost
             group.task_offsets.pop(member.member_id, None)
             group.task_end_offsets.pop(member.member_id, None)
-        self.follow_state(group, before, member, now)
-        self._timers.set_session(group, member.member_id, now + settings.streams_session_timeout_ms)
         if request.shutdown_application:
             _ask_for_shutdown(group, member.member_id)
         result.missing_topics = change.configured.missing
@@ -188,6 +186,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             reply.partitions_by_user_endpoint = partitions_by_endpoint(group, change, self._table.topics)
         if group.group_id in self._table.groups:  # the epochs of a group begin with its first record
             reply.endpoint_information_epoch = group.endpoint_epoch
+        self.follow_state(group, before, member, now)
+        self._timers.set_session(group, member.member_id, now + settings.streams_session_timeout_ms)
 
     def _reply(
         self, group: StreamsGroup, change: StreamsMemberChange, interval_ms: int

@@ -48,9 +48,7 @@ def test_a_write_with_another_record_in_its_place_is_lost(story: Story) -> None:
 
 @pytest.mark.parametrize("other", [{"producer_id": 2}, {"epoch": 1}, {"sequence": 5}])
 @pytest.mark.parametrize("compacted", [False, True])
-def test_another_batch_of_an_idempotent_producer_is_another_record(
-    story: Story, other: Any, compacted: bool
-) -> None:
+def test_another_batch_of_an_idempotent_producer_is_another_record(story: Story, other: Any, compacted: bool) -> None:
     story.produced(producer_id=1, epoch=0, sequence=0)
     story.logs["orders"] = [story.logs["orders"][0]._replace(**other)]
     assert story.kinds(compacted=compacted) == ["lost write"]

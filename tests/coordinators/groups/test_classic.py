@@ -21,6 +21,11 @@ from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 
 SESSION_MS = 10_000
@@ -320,3 +325,40 @@ def test_a_member_that_waits_for_others_needs_no_heartbeats(machine: Any) -> Non
     join("two again", two)
     answer = machine.answers["a third time"]
     assert (answer.error_code, answer.member_id) == (ErrorCode.NONE, one)
+
+
+@pytest.mark.parametrize("state", [STABLE, PREPARING_REBALANCE])
+def test_a_commit_counts_as_a_heartbeat(machine: Any, state: object) -> None:
+    machine.topic("t")
+    clients = [Client(machine, "a"), Client(machine, "b")]
+    live_and_settle(machine, clients)
+    leader, other = sorted(clients, key=lambda each: each.member_id != group_of(machine).leader)
+    if state is PREPARING_REBALANCE:
+        leader.join()
+    assert group_of(machine).state is state
+    machine.wait(1_500)
+    topic = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5)])
+    commit = OffsetCommitRequest("g", other.generation, other.member_id, topics=[topic])
+    machine.run(machine.coordinator.offset_requests.commit(commit, 8, machine.now))
+    session = group_of(machine).members[other.member_id].session_key
+    assert machine.coordinator.table.timers._deadlines[session] == machine.now + SESSION_MS
+
+
+def test_a_session_begins_anew_with_the_share_that_a_member_has_waited_for(machine: Any) -> None:
+    clients = [Client(machine, "a"), Client(machine, "b")]
+    live_and_settle(machine, clients)
+    leader, other = sorted(clients, key=lambda each: each.member_id != group_of(machine).leader)
+    leader.join()
+    other.join()
+    leader.look()
+    other.sync()
+    for _ in range(5):
+        machine.wait(REBALANCE_MS // 6)
+        assert leader.beat() is ErrorCode.NONE
+    group_of(machine).members[other.member_id].session_timeout_ms = 2_000
+    machine.coordinator.table.timers.set(group_of(machine).members[other.member_id].session_key, machine.now)
+    machine.wait(100)  # the session ends while the member waits
+    leader.sync()
+    assert group_of(machine).state is STABLE
+    machine.wait(2_500)
+    assert group_of(machine).state is not STABLE, "the member has said nothing since"

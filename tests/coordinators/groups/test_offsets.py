@@ -177,6 +177,32 @@ def test_a_retention_of_its_own_is_kept(machine: Any) -> None:
     assert committed(machine)[0] == -1
 
 
+def test_an_offset_expires_with_the_last_millisecond_of_its_retention(machine: Any) -> None:
+    commit(machine, 1, retention_ms=1_000)
+    expired = [len(machine.coordinator.offset_requests.expired("g", machine.now + ms)[0]) for ms in (999, 1_000)]
+    assert expired == [0, 1]
+
+
+def test_an_offset_of_a_transaction_alone_is_deleted_too(machine: Any) -> None:
+    txn_commit(machine, 5, producer_id=77)
+    topic = OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])
+    machine.run(machine.coordinator.offset_requests.delete(OffsetDeleteRequest("g", [topic])))
+    end_transaction(machine, 77, committed=True)
+    assert committed(machine)[0] == -1
+
+
+def test_an_offset_of_an_earlier_topic_of_the_name_is_not_told(machine: Any) -> None:
+    before = machine.topics.topics["t"].id
+    commit(machine, 5)
+    after = machine.topic("t", 1, bytes(15) + b"n")
+    machine.topics.topics_by_id[before] = machine.topics.topics["t"]
+    for topic_id, offset in ((before, 5), (after, -1)):
+        topic = OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[0])
+        asked = OffsetFetchRequestGroup("g", topics=[topic])
+        answer = machine.coordinator.offset_requests.fetch(asked, False, 10)
+        assert answer.topics[0].partitions[0].committed_offset == offset
+
+
 def test_offset_that_a_transaction_may_change_does_not_expire(machine: Any) -> None:
     machine.restart()
     commit(machine, 1)
