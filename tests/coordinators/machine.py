@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
-from pykafka_broker.coordinators.groups.group import MEMBER_CLOCKS, Caller
+from pykafka_broker.coordinators.groups.group import MEMBER_CLOCKS, Caller, TimerKey
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
 from tests.coordinators.stored import reread
@@ -101,7 +101,8 @@ class Machine:
         return effects.reply
 
     def _check_deadlines(self) -> None:
-        """Assert that every deadline of a member is of a member of the group, or of one that may join.
+        """Assert that every deadline of a member is of a member of the group, or of one that may join, and that every
+        member has a session, but for one that waits for an answer, and the time to give back if it has to.
 
         A conversion that was refused leaves deadlines of the other protocol, which nobody looks at.
         """
@@ -116,6 +117,14 @@ class Machine:
                 if clock == "rebalance":
                     member: Any = group.members[key.member_id]
                     assert member.must_revoke, key
+
+        for group in self.coordinator.groups.values():
+            for member_id, member in group.members.items():
+                waits = getattr(member, "join_token", None) or getattr(member, "sync_token", None)
+                session = TimerKey(f"{group.type_name}-session", group.group_id, member_id)
+                assert waits or session in self.coordinator.table.timers, session
+                rebalance = TimerKey(f"{group.type_name}-rebalance", group.group_id, member_id)
+                assert not getattr(member, "must_revoke", False) or rebalance in self.coordinator.table.timers
 
     def wait(self, ms: int) -> None:
         """Let the time pass, deadline by deadline."""

@@ -327,6 +327,22 @@ def test_a_member_that_waits_for_others_needs_no_heartbeats(machine: Any) -> Non
     assert (answer.error_code, answer.member_id) == (ErrorCode.NONE, one)
 
 
+def test_a_static_member_that_is_back_before_it_has_its_share(machine: Any) -> None:
+    leader, static = Client(machine, "a"), Client(machine, "b", "static")
+    leader.join()
+    live_and_settle(machine, [leader, static])
+    leader.join()
+    static.join()
+    leader.look()
+    leader.sync()
+    assert group_of(machine).pending_syncs == {static.member_id}
+    back = Client(machine, "b", "static")
+    back.join()
+    check(group_of(machine))
+    machine.wait(REBALANCE_MS + 1)
+    assert back.beat() is ErrorCode.NONE
+
+
 @pytest.mark.parametrize("state", [STABLE, PREPARING_REBALANCE])
 def test_a_commit_counts_as_a_heartbeat(machine: Any, state: object) -> None:
     machine.topic("t")

@@ -44,8 +44,8 @@ def commit(machine: Any, offset: int, *, group: str = "g", topic: str = "t", ret
     return ErrorCode(reply.topics[0].partitions[0].error_code)
 
 
-def txn_commit(machine: Any, offset: int, producer_id: int, *, group: str = "g") -> None:
-    topics = [TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, offset)])]
+def txn_commit(machine: Any, offset: int, producer_id: int, *, group: str = "g", topic: str = "t") -> None:
+    topics = [TxnOffsetCommitRequestTopic(topic, partitions=[TxnOffsetCommitRequestPartition(0, offset)])]
     request = TxnOffsetCommitRequest("txn", group, producer_id, 0, topics=topics)
     effects = machine.coordinator.offset_requests.txn_commit(request, machine.caller(3), machine.now)
     machine.run(effects, producer_id)
@@ -189,6 +189,17 @@ def test_an_offset_of_a_transaction_alone_is_deleted_too(machine: Any) -> None:
     machine.run(machine.coordinator.offset_requests.delete(OffsetDeleteRequest("g", [topic])))
     end_transaction(machine, 77, committed=True)
     assert committed(machine)[0] == -1
+
+
+def test_a_deleted_offset_takes_no_other_of_its_transaction_with_it(machine: Any) -> None:
+    txn_commit(machine, 5, producer_id=77)
+    txn_commit(machine, 6, producer_id=77, topic="u")
+    assert machine.coordinator.offset_requests.expired("g", machine.now) == ([], False), "the group stays"
+    topic = OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])
+    machine.run(machine.coordinator.offset_requests.delete(OffsetDeleteRequest("g", [topic])))
+    end_transaction(machine, 77, committed=True)
+    kept = machine.coordinator.offsets.committed("g")
+    assert {name: offsets[0].offset for name, offsets in kept.items()} == {"u": 6}
 
 
 def test_an_offset_of_an_earlier_topic_of_the_name_is_not_told(machine: Any) -> None:
