@@ -67,6 +67,7 @@ _SLOW = {
     "ReadShareGroupStateRequest",
     "DeleteShareGroupStateRequest",
     "ReadShareGroupStateSummaryRequest",
+    "OffsetCommitRequest",
     "TxnOffsetCommitRequest",
     "OffsetDeleteRequest",
     "AlterConfigsRequest",

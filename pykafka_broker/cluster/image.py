@@ -188,6 +188,7 @@ class MetadataDelta:
         self.deleted: list[TopicImage] = []
         self.new_partitions: list[tuple[TopicImage, PartitionImage]] = []
         self.changed_partitions: list[tuple[TopicImage, PartitionImage]] = []
+        self.moved: set[str] = set()  # topics with replicas on other brokers
         self.configs: set[tuple[int, str]] = set()
         self.features: set[str] = set()
         self.brokers: set[int] = set()
@@ -320,6 +321,8 @@ class MetadataImage:
             raise MetadataError(f"a change of {topic.name}-{record.partition_id}, which does not exist")
         topic.partitions[record.partition_id] = partition = changed_partition(partition, record)
         delta.changed_partitions.append((topic, partition))
+        if record.replicas is not None:
+            delta.moved.add(topic.name)
 
     def _remove_topic(self, record: Any, delta: MetadataDelta) -> None:
         topic = self._known_topic(record.topic_id)
@@ -476,6 +479,8 @@ def _compare(before: TopicImage | None, topic: TopicImage, delta: MetadataDelta)
             delta.new_partitions.append((topic, partition))
         elif known[index].partition_epoch != partition.partition_epoch:
             delta.changed_partitions.append((topic, partition))
+            if known[index].replicas != partition.replicas:
+                delta.moved.add(topic.name)
 
 
 def _differing(before: Mapping[K, object], after: Mapping[K, object]) -> set[K]:

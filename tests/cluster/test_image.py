@@ -261,6 +261,15 @@ def test_partitions_that_have_moved_on_are_changed() -> None:
     delta = become(image, image_after(*topic("t", 1, 2), change))
     assert [partition.partition for _, partition in delta.changed_partitions] == [0]
     assert image.topics["t"].partitions[0].leader == -1
+    assert not delta.moved
+
+
+def test_partitions_with_other_replicas_are_told_by_a_record_and_by_a_snapshot() -> None:
+    change = PartitionChangeRecord(0, bytes(15) + b"\x01", replicas=[7])
+    image, delta = image_after(*topic("t", 1, 2)), MetadataDelta()
+    image.apply(change, delta)
+    assert delta.moved == {"t"}
+    assert become(image_after(*topic("t", 1, 2)), image).moved == {"t"}
 
 
 def test_configs_and_features_are_compared() -> None:

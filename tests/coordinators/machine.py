@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.coordinators.groups.coordinator import GroupCoordinator
-from pykafka_broker.coordinators.groups.group import Caller
+from pykafka_broker.coordinators.groups.group import MEMBER_CLOCKS, Caller, TimerKey
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
 from tests.coordinators.stored import reread
@@ -97,7 +97,34 @@ class Machine:
         for token, reply in effects.completions:
             assert token not in self.answers, "a request is answered once"
             self.answers[token] = reply
+        self._check_deadlines()
         return effects.reply
+
+    def _check_deadlines(self) -> None:
+        """Assert that every deadline of a member is of a member of the group, or of one that may join, and that every
+        member has a session, but for one that waits for an answer, and the time to give back if it has to.
+
+        A conversion that was refused leaves deadlines of the other protocol, which nobody looks at.
+        """
+        for key in self.coordinator.table.timers._deadlines:
+            protocol, _, clock = key.kind.partition("-")
+            if clock in MEMBER_CLOCKS and key.member_id:
+                group = self.coordinator.groups.get(key.group_id)
+                assert group is not None, key
+                if group.type_name != protocol:
+                    continue
+                assert key.member_id in group.members or key.member_id in getattr(group, "pending_joins", ()), key
+                if clock == "rebalance":
+                    member: Any = group.members[key.member_id]
+                    assert member.must_revoke, key
+
+        for group in self.coordinator.groups.values():
+            for member_id, member in group.members.items():
+                waits = getattr(member, "join_token", None) or getattr(member, "sync_token", None)
+                session = TimerKey(f"{group.type_name}-session", group.group_id, member_id)
+                assert waits or session in self.coordinator.table.timers, session
+                rebalance = TimerKey(f"{group.type_name}-rebalance", group.group_id, member_id)
+                assert not getattr(member, "must_revoke", False) or rebalance in self.coordinator.table.timers
 
     def wait(self, ms: int) -> None:
         """Let the time pass, deadline by deadline."""
@@ -108,10 +135,16 @@ class Machine:
         self.now = end
 
     def restart(self) -> None:
-        """Start a new coordinator from the log alone, as after a crash."""
+        """Start a new coordinator from the log alone, as after a crash.
+
+        Without transactions the log is compacted before: the newest record of each key is left, and no tombstone.
+        """
         self.coordinator = self._new()
+        is_whole = any(producer_id >= 0 for _, producer_id in self.log)
+        newest = {repr(record.key): offset for offset, (record, _) in enumerate(self.log)}
         for offset, (record, producer_id) in enumerate(self.log):
-            self.coordinator.replay(record, self.now, offset, producer_id)
+            if is_whole or (record.value is not None and newest[repr(record.key)] == offset):
+                self.coordinator.replay(record, self.now, offset, producer_id)
         for effects in self.coordinator.on_loaded(list(self.coordinator.groups), self.now):
             self.run(effects)
 

@@ -369,7 +369,7 @@ class GroupHost:
         self.shards.follow(delta)
         deleted = {topic.name for topic in delta.deleted}
         created = {topic.name for topic in delta.created}
-        changed = created | deleted | {topic.name for topic, _ in delta.new_partitions}
+        changed = created | deleted | {topic.name for topic, _ in delta.new_partitions} | delta.moved
         if changed:
             self.coordinator.on_topics_changed(changed, bool(created), self._node.metadata.applied_offset)
         if deleted:

@@ -306,6 +306,7 @@ class ClassicProtocol(ClassicRebalance):
         member_id = join.request.member_id
         if not self._has_room(group, member_id):
             group.remove(member_id)
+            self._timers.cancel(TimerKey("classic-session", group.group_id, member_id))
             join.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER)
         elif member_id == UNKNOWN_MEMBER:
             self._join_new(group, join)

@@ -143,9 +143,11 @@ class ClassicGroup:
     def uses_consumer_protocol(self) -> bool:
         return self.protocol_type_or_none == CONSUMER_PROTOCOL_TYPE
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        """Return whether a live consumer of the group reads `topic`; True also if the subscription can't be read."""
-        return self.uses_consumer_protocol if self.subscribed is None else topic in self.subscribed
+    def read_among(self, topics: frozenset[str]) -> frozenset[str]:
+        """Return the topics of `topics` that live consumers read; all topics if the subscription can't be read."""
+        if self.subscribed is None:
+            return topics if self.uses_consumer_protocol else frozenset()
+        return topics & self.subscribed
 
     def has_dynamic_member(self, member_id: str) -> bool:
         member = self.members.get(member_id)

@@ -158,10 +158,13 @@ class ConsumerGroup(ReconciledGroup[ConsumerGroupMember, Target]):
     def state_name(self) -> str:
         return self.progress() if self.members else "Empty"
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return self.subscriptions.has_name(topic) or any(
-            topic in resolved.topics and self.subscriptions.has_pattern(pattern)
-            for pattern, resolved in self.regexes.items()
+    def read_among(self, topics: frozenset[str]) -> frozenset[str]:
+        return frozenset(filter(self.subscriptions.has_name, topics)).union(
+            *(
+                topics & resolved.topics
+                for pattern, resolved in self.regexes.items()
+                if self.subscriptions.has_pattern(pattern)
+            )
         )
 
     def knows_epochs(self, member: ConsumerGroupMember) -> bool:

@@ -410,12 +410,15 @@ class GroupCoordinator:
     # Topics
 
     def on_topics_changed(self, names: Iterable[str], created: bool, version: int) -> None:
-        """Note created, deleted or grown topics: at the next heartbeat the reading groups get another target."""
+        """Note created, deleted, grown or moved topics: at the next heartbeat the groups get another target.
+
+        A topic moves to other racks with the replicas.
+        """
+        changed = frozenset(names)
         self.table.metadata_version = version
-        self.table.read.forget()
+        self.table.read.forget(changed)
         if created:
             self.table.newest_topic_version = version
-        changed = frozenset(names)
         for group in self.groups.values():
             if isinstance(group, StreamsGroup | ShareGroup):
                 group.metadata_stale |= group.reads_any(changed)

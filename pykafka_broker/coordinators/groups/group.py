@@ -53,7 +53,8 @@ class AnyGroup(GroupIdentity, Protocol):
     @property
     def is_empty(self) -> bool: ...
 
-    def is_subscribed_to(self, topic: str) -> bool: ...
+    def read_among(self, topics: frozenset[str]) -> frozenset[str]:
+        """Return the topics of `topics` that live members read."""
 
     @property
     def members(self) -> Mapping[str, object]:

@@ -470,17 +470,17 @@ class OffsetRequests:
         except ApiError as refused:
             result.reply = OffsetDeleteResponse(error_code=refused.code)
             return result
+        read = group.read_among(frozenset(topic.name for topic in request.topics))
         topics = []
         for topic in request.topics:
             image = self._table.topics.topics.get(topic.name)
-            subscribed = group.is_subscribed_to(topic.name)
             committed = self._store.committed(request.group_id).get(topic.name, {})
             partitions = []
             for partition in topic.partitions:
                 index, code = partition.partition_index, ErrorCode.NONE
                 if image is None or index not in image.partitions:
                     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-                elif subscribed:
+                elif topic.name in read:
                     code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC
                 elif index in committed or (topic.name, index) in self._store.pending(request.group_id):
                     result.records.append(offset_record(request.group_id, topic.name, index, None))
@@ -500,8 +500,9 @@ class OffsetRequests:
         committed, pending = self._store.committed(group_id), self._store.pending(group_id)
         left = bool(pending)
         retention_ms = self._table.config.offsets_retention_minutes * MS_PER_MINUTE
+        read = group.read_among(frozenset(committed))
         for topic, partitions in committed.items():
-            if base is None or group.is_subscribed_to(topic):
+            if base is None or topic in read:
                 left = True
                 continue
             for partition, offset in partitions.items():

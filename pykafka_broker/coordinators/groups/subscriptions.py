@@ -131,8 +131,9 @@ class TopicsRead:
         self._hashes = hashes
         self.forget()
 
-    def forget(self) -> None:
-        """Drop everything found: topics have changed."""
+    def forget(self, changed: frozenset[str] = frozenset()) -> None:
+        """Drop everything found, and the hashes of changed topics."""
+        self._hashes.forget(changed)
         self._ids: dict[frozenset[str], frozenset[bytes]] = {}
         self._hash_of: dict[frozenset[str], int] = {}
         self._kept = 0

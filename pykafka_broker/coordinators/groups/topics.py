@@ -81,8 +81,13 @@ class TopicHashes:
         parts = [self._of_topic(topics[name]) for name in there]
         return _signed(xxh3_64(b"".join(parts))) if parts else NO_TOPICS
 
+    def forget(self, names: frozenset[str]) -> None:
+        """Drop the hashes of topics that have changed."""
+        for name in names & self._known.keys():
+            del self._known[name]
+
     def _of_topic(self, topic: ClusterTopic) -> bytes:
-        """Return a topic's hash, 8 bytes, from a cache until the topic has grown or is another topic."""
+        """Return a topic's hash, 8 bytes, from a cache until the topic is forgotten, has grown or is another topic."""
         count = len(topic.partitions)
         known = self._known.get(topic.name)
         if known is not None and known[0] is topic and known[1] == count:

@@ -116,8 +116,8 @@ class ShareGroup(EpochGroup[ShareGroupMember, Target]):
     def state_name(self) -> str:
         return "Stable" if self.members else "Empty"
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return any(topic in member.topic_names for member in self.members.values())
+    def read_among(self, topics: frozenset[str]) -> frozenset[str]:
+        return topics & _names(self.members.values())
 
     def reads_any(self, topics: frozenset[str]) -> bool:
         """Return whether a member names a topic of `topics`, which need not exist."""
@@ -428,8 +428,9 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         return result
 
     def initialized(self, group_id: str, tried: Topics, done: Topics) -> CoordinatorResult[None]:
-        """End an attempt to initialize partitions: the partitions of `done` have a state now."""
+        """End an attempt to initialize partitions: those of `done` have a state now, unless the topic is deleted."""
         group = self.group(group_id)
+        done = _but(done, done.keys() - self._table.topics.topics_by_id.keys())
         left, known = _without(group.initializing, tried), _joined(group.initialized, done)
         return _states_result(group_id, left, known, _but(group.deleting, done))
 
@@ -446,9 +447,9 @@ class ShareMembership(EpochProtocol[ShareGroup]):
         return _states_result(group_id, begun, left, _but(group.deleting, gone))
 
     def deleted_topics(self, group: ShareGroup) -> set[bytes]:
-        """Return the deleted topics with a state."""
+        """Return the deleted topics with a state, or about to get or to lose a state."""
         known = self._table.topics.topics_by_id
-        return {topic_id for topic_id in group.initialized if topic_id not in known}
+        return {*group.initializing, *group.initialized, *group.deleting} - known.keys()
 
     # Leaving and time
 

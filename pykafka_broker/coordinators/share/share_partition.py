@@ -556,7 +556,7 @@ class SharePartition:
         """Put decided states into effect.
 
         Runs may have been cut or coalesced since the decision. A run with another delivery count was delivered again
-        since, and stays.
+        since, and stays. A run whose lock has ended since is acknowledged all the same: the decision is stored.
 
         Args:
             rejected: The decisions about records that a member has rejected.
@@ -568,7 +568,7 @@ class SharePartition:
             for decision in decided:
                 same = runs.get((decision.first, decision.last))
                 for run in [same] if same is not None else self.in_flight.between(decision.first, decision.last):
-                    if run.state is before and run.deliveries == decision.deliveries:
+                    if run.state in (before, RecordState.AVAILABLE) and run.deliveries == decision.deliveries:
                         run.set(RecordState(decision.state), run.deliveries)
                         self._may_redeliver |= decision.state == RecordState.AVAILABLE
                         if decision.state == RecordState.ARCHIVING:

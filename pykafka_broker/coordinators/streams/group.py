@@ -242,8 +242,8 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
             return "NotReady"
         return self.progress()
 
-    def is_subscribed_to(self, topic: str) -> bool:
-        return bool(self.members) and topic in self.read_by()
+    def read_among(self, topics: frozenset[str]) -> frozenset[str]:
+        return topics & self.read_by().keys() if self.members else frozenset()
 
     def assigned_since(self, member: StreamsGroupMember) -> Since:
         subtopology_of = self.read_by()
@@ -270,6 +270,15 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
     def reads_any(self, topics: frozenset[str]) -> bool:
         """Return whether the topology needs a topic of `topics`, which need not exist."""
         return not topics.isdisjoint(self.required())
+
+    def take_offsets(self, known: dict[str, dict[Task, int]], member_id: str, offsets: dict[Task, int] | None) -> None:
+        """Put reported offsets into `known`, unless None. Offsets of refused joiners, which are no members, go."""
+        if offsets is None:
+            return
+        if len(known) > len(self.members):
+            for joiner in known.keys() - self.members.keys():
+                del known[joiner]
+        known[member_id] = offsets
 
     # The topology
 

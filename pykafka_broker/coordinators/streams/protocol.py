@@ -149,10 +149,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         change.take_over(request)
         reported = request.task_offsets, request.task_end_offsets
         offsets, end_offsets = (None if each is None else _by_task(each) for each in reported)
-        if offsets is not None:
-            group.task_offsets[member.member_id] = offsets
-        if end_offsets is not None:
-            group.task_end_offsets[member.member_id] = end_offsets
+        group.take_offsets(group.task_offsets, member.member_id, offsets)
+        group.take_offsets(group.task_end_offsets, member.member_id, end_offsets)
         theirs, ours = member.topology_epoch, change.topology.epoch
         if theirs < ours:
             detail = f"The member's topology epoch {theirs} is behind the group's topology epoch {ours}."
@@ -169,8 +167,6 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
         if before.epoch == LEAVE_STATIC_EPOCH:  # Kafka replaces the member by itself, and what was reported is lost
             group.task_offsets.pop(member.member_id, None)
             group.task_end_offsets.pop(member.member_id, None)
-        self.follow_state(group, before, member, now)
-        self._timers.set_session(group, member.member_id, now + settings.streams_session_timeout_ms)
         if request.shutdown_application:
             _ask_for_shutdown(group, member.member_id)
         result.missing_topics = change.configured.missing
@@ -190,6 +186,8 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             reply.partitions_by_user_endpoint = partitions_by_endpoint(group, change, self._table.topics)
         if group.group_id in self._table.groups:  # the epochs of a group begin with its first record
             reply.endpoint_information_epoch = group.endpoint_epoch
+        self.follow_state(group, before, member, now)
+        self._timers.set_session(group, member.member_id, now + settings.streams_session_timeout_ms)
 
     def _reply(
         self, group: StreamsGroup, change: StreamsMemberChange, interval_ms: int

@@ -11,6 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from pykafka_broker.broker.coordinators import group_host, shards
+from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import ConfigResourceType
@@ -24,6 +25,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 from pykafka_broker.protocol.messages.list_groups_request import ListGroupsRequest
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 from tests.scenarios.groups.actors import Actor, ClassicMember, ConsumerMember, joined_pair, subscription
 from tests.scenarios.groups.local import LocalWorld
 from tests.scenarios.groups.settings import CONFIG
@@ -96,6 +98,18 @@ def test_offsets_of_a_deleted_topic_are_gone_also_after_a_restart(world: LocalWo
     assert committed(actor, topic)[0] == -1
     world.restart()
     assert committed(Actor(stage, "a"), topic)[0] == -1
+
+
+def test_members_hear_of_replicas_that_move(world: LocalWorld, stage: Stage) -> None:
+    member, topic = ConsumerMember(stage, "m"), stage.topic("t")
+    member.join(topic)
+    group: Any = world.broker.groups.coordinator.groups[stage.group]
+    member.beat()
+    assert not group.metadata_stale
+    change = PartitionChangeRecord(0, world.broker.image.topics[topic].id, replicas=[world.broker.node_id])
+    world.broker.services.node.metadata.image.apply(change, delta := MetadataDelta())
+    world.broker.groups._on_metadata(delta)
+    assert group.metadata_stale
 
 
 def test_a_deleted_topic_opens_no_logs(world: LocalWorld, stage: Stage) -> None:

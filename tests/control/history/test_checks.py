@@ -46,6 +46,31 @@ def test_a_write_with_another_record_in_its_place_is_lost(story: Story) -> None:
     assert found.text.endswith("another record is there now")
 
 
+@pytest.mark.parametrize("other", [{"producer_id": 2}, {"epoch": 1}, {"sequence": 5}])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_another_batch_of_an_idempotent_producer_is_another_record(story: Story, other: Any, compacted: bool) -> None:
+    story.produced(producer_id=1, epoch=0, sequence=0)
+    story.logs["orders"] = [story.logs["orders"][0]._replace(**other)]
+    assert story.kinds(compacted=compacted) == ["lost write"]
+
+
+@pytest.mark.parametrize(("offset", "kinds"), [(2, ["inconsistent offsets"]), (3, [])])
+def test_batches_that_were_told_overlapping_offsets(story: Story, offset: int, kinds: list[str]) -> None:
+    story.produced(records=3)
+    story.store(records=3)
+    story.produced(stored=False, crc=0).offset = offset
+    found = story.kinds()
+    assert [each for each in found if each == "inconsistent offsets"] == kinds
+
+
+@pytest.mark.parametrize(("start", "kinds"), [(2, ["lost write"]), (3, [])])
+def test_a_write_whose_last_record_alone_is_not_deleted(story: Story, start: int, kinds: list[str]) -> None:
+    story.produced(crc=1, records=3)
+    story.logs["orders"] = [story.logs["orders"][0]._replace(crc=2)]
+    story.starts["orders"] = start
+    assert story.kinds() == kinds
+
+
 def test_a_hole_in_the_log_is_a_lost_write(story: Story) -> None:
     for _ in range(3):
         story.produced()
@@ -157,10 +182,11 @@ def test_an_older_epoch_behind_a_newer_one_got_through(story: Story) -> None:
     assert found.way == ["orders-0@1 was produced at 00:00:00.001 by zombie (zombie:1)"]
 
 
-def test_a_write_after_the_takeover_of_its_id_got_through(story: Story) -> None:
+@pytest.mark.parametrize("newer", [(1, 1), (2, 0)])
+def test_a_write_after_the_takeover_of_its_id_got_through(story: Story, newer: tuple[int, int]) -> None:
     story.registered(1, 0)
     story.produced(transactional_id="id", producer_id=1, epoch=0, sequence=0)
-    story.registered(1, 1, client="new")
+    story.registered(*newer, client="new")
     story.produced(transactional_id="id", producer_id=1, epoch=0, sequence=1)
     assert story.kinds() == ["fenced writer"]
 

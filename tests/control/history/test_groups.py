@@ -109,6 +109,25 @@ def test_operators_set_offsets(story: Story) -> None:
     assert story.kinds() == []
 
 
+@pytest.mark.parametrize(("first", "kinds"), [(4, ["nonmonotonic poll"]), (5, [])])
+def test_the_last_record_before_the_commit_is_not_to_be_fetched_again(
+    story: Story, first: int, kinds: list[str]
+) -> None:
+    story.fetched(0, 5)
+    story.committed(5)
+    story.fetched(first, 6)
+    assert story.kinds() == kinds
+
+
+@pytest.mark.parametrize("group", ["billing", "another"])
+def test_a_group_whose_offsets_were_set_begins_anew(story: Story, group: str) -> None:
+    story.fetched(0, 5)
+    story.committed(5)
+    story.group_reset(group)
+    story.fetched(0, 5)
+    assert story.kinds() == ([] if group == "billing" else ["nonmonotonic poll"])
+
+
 def test_going_back_below_ones_own_commit_is_a_nonmonotonic_poll(story: Story) -> None:
     story.fetched(0, 5)
     story.committed(5)

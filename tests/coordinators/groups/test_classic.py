@@ -21,6 +21,11 @@ from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.join_group_response import JoinGroupResponse
 from pykafka_broker.protocol.messages.leave_group_request import LeaveGroupRequest, MemberIdentity
+from pykafka_broker.protocol.messages.offset_commit_request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 
 SESSION_MS = 10_000
@@ -127,6 +132,14 @@ def check(group: ClassicGroup) -> None:
         assert all(member.sync_token is None for member in members)
 
 
+def check_record(machine: Any, group: ClassicGroup) -> None:
+    """Assert that a restart would find the members and the generation of a stable group."""
+    if group.state is STABLE:
+        value = machine.log[-1][0].value
+        assert {member.member_id: member.assignment for member in value.members} == group.assignments()
+        assert (value.generation, value.leader) == (group.generation, group.leader)
+
+
 STEPS = st.lists(
     st.tuples(st.sampled_from(["join", "sync", "beat", "leave", "restart-client", "wait"]), st.integers(0, 3)),
     max_size=50,
@@ -153,6 +166,7 @@ def test_a_random_walk_ends_in_a_stable_group(
             one.look()
         if "g" in machine.coordinator.groups:
             check(group_of(machine))
+            check_record(machine, group_of(machine))
     live_and_settle(machine, clients)
     group = group_of(machine)
     assert group.state is STABLE
@@ -163,6 +177,17 @@ def test_a_random_walk_ends_in_a_stable_group(
     machine.restart()
     again = group_of(machine)
     assert (again.generation, set(again.members), again.leader) == (group.generation, set(group.members), group.leader)
+
+
+def test_a_static_member_that_is_back_is_known_after_a_restart(machine: Any) -> None:
+    client = Client(machine, "c", "static")
+    live_and_settle(machine, [client])
+    before, client.member_id = client.member_id, ""
+    client.join()
+    check_record(machine, group_of(machine))
+    machine.restart()
+    assert client.member_id != before
+    assert client.beat() is ErrorCode.NONE
 
 
 def live_and_settle(machine: Any, clients: list[Client]) -> None:
@@ -271,3 +296,85 @@ def test_a_group_that_is_too_large_after_a_restart_rebalances(new_machine: Calla
 def test_a_step_that_is_not_in_the_table_is_a_defect() -> None:
     with pytest.raises(RuntimeError, match="g can't go from Empty to Stable"):
         ClassicGroup("g", 0).move_to(STABLE, 0)
+
+
+def test_a_member_that_waits_for_others_needs_no_heartbeats(machine: Any) -> None:
+    """It can't send any: its connection waits for the answer. Its session may be shorter than the rebalance."""
+
+    def join(token: str, member_id: str = "") -> str:
+        protocols = [JoinGroupRequestProtocol("range", b"x")]
+        request = JoinGroupRequest("g", 6_000, 60_000, member_id, None, "consumer", protocols)
+        reply = machine.run(machine.coordinator.join(request, machine.caller(3), token, machine.now))
+        return str((reply or machine.answers.get(token) or request).member_id)
+
+    one = join("one")
+    join("two")
+    join("one again", one)
+    two = machine.answers["two"].member_id
+    group = machine.coordinator.groups["g"]
+    shares = [SyncGroupRequestAssignment(member, b"") for member in (one, two)]
+    for member in (one, two):
+        sync = SyncGroupRequest("g", group.generation, member, assignments=shares)
+        machine.run(machine.coordinator.sync(sync, f"sync {member}", machine.now))
+    assert group.state is STABLE
+    join("a third time", one)  # the leader wants another assignment
+    for _ in range(4):
+        machine.wait(5_000)
+        beat = HeartbeatRequest("g", group.generation, two)
+        assert machine.coordinator.heartbeat(beat, machine.now) is ErrorCode.REBALANCE_IN_PROGRESS
+    join("two again", two)
+    answer = machine.answers["a third time"]
+    assert (answer.error_code, answer.member_id) == (ErrorCode.NONE, one)
+
+
+def test_a_static_member_that_is_back_before_it_has_its_share(machine: Any) -> None:
+    leader, static = Client(machine, "a"), Client(machine, "b", "static")
+    leader.join()
+    live_and_settle(machine, [leader, static])
+    leader.join()
+    static.join()
+    leader.look()
+    leader.sync()
+    assert group_of(machine).pending_syncs == {static.member_id}
+    back = Client(machine, "b", "static")
+    back.join()
+    check(group_of(machine))
+    machine.wait(REBALANCE_MS + 1)
+    assert back.beat() is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("state", [STABLE, PREPARING_REBALANCE])
+def test_a_commit_counts_as_a_heartbeat(machine: Any, state: object) -> None:
+    machine.topic("t")
+    clients = [Client(machine, "a"), Client(machine, "b")]
+    live_and_settle(machine, clients)
+    leader, other = sorted(clients, key=lambda each: each.member_id != group_of(machine).leader)
+    if state is PREPARING_REBALANCE:
+        leader.join()
+    assert group_of(machine).state is state
+    machine.wait(1_500)
+    topic = OffsetCommitRequestTopic("t", partitions=[OffsetCommitRequestPartition(0, 5)])
+    commit = OffsetCommitRequest("g", other.generation, other.member_id, topics=[topic])
+    machine.run(machine.coordinator.offset_requests.commit(commit, 8, machine.now))
+    session = group_of(machine).members[other.member_id].session_key
+    assert machine.coordinator.table.timers._deadlines[session] == machine.now + SESSION_MS
+
+
+def test_a_session_begins_anew_with_the_share_that_a_member_has_waited_for(machine: Any) -> None:
+    clients = [Client(machine, "a"), Client(machine, "b")]
+    live_and_settle(machine, clients)
+    leader, other = sorted(clients, key=lambda each: each.member_id != group_of(machine).leader)
+    leader.join()
+    other.join()
+    leader.look()
+    other.sync()
+    for _ in range(5):
+        machine.wait(REBALANCE_MS // 6)
+        assert leader.beat() is ErrorCode.NONE
+    group_of(machine).members[other.member_id].session_timeout_ms = 2_000
+    machine.coordinator.table.timers.set(group_of(machine).members[other.member_id].session_key, machine.now)
+    machine.wait(100)  # the session ends while the member waits
+    leader.sync()
+    assert group_of(machine).state is STABLE
+    machine.wait(2_500)
+    assert group_of(machine).state is not STABLE, "the member has said nothing since"

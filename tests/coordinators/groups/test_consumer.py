@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from pykafka_broker.coordinators.groups import consumer, re2
 from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, Assignment, GroupSpec
 from pykafka_broker.coordinators.groups.group import TimerKey
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import (
     ConsumerGroupHeartbeatRequest,
@@ -22,6 +23,7 @@ from pykafka_broker.protocol.messages.consumer_protocol_subscription import Cons
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
 from pykafka_broker.protocol.messages.join_group_request import JoinGroupRequest, JoinGroupRequestProtocol
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
+from tests.coordinators.machine import Broker, Partition
 from tests.coordinators.steps import steps_of
 
 SESSION_MS = 45_000
@@ -101,6 +103,21 @@ def test_a_change_of_topics_that_could_not_be_written_is_found_again(machine: An
     assert lost.records
     settle([one])
     assert len(one.partitions) == 2
+
+
+def test_partitions_that_move_to_another_rack_begin_an_epoch(machine: Any) -> None:
+    machine.topics.brokers |= {1: Broker("a"), 2: Broker("b"), 3: Broker("b")}
+    machine.topic("t", 1)
+    one = Client(machine, "one")
+    one.join(["t"])
+    settle([one])
+    epochs = [one.epoch]
+    for replica in (2, 3):
+        machine.topics.topics["t"].partitions[0] = Partition((replica,))
+        machine.coordinator.on_topics_changed(["t"], False, next(machine.versions))
+        settle([one])
+        epochs.append(one.epoch)
+    assert epochs == [epochs[0], epochs[0] + 1, epochs[0] + 1], "brokers 2 and 3 are in the same rack"
 
 
 def test_a_member_whose_end_could_not_be_written_is_taken_out_later(machine: Any) -> None:
@@ -498,6 +515,81 @@ def test_a_classic_member_joins_again_for_a_new_target_and_not_for_a_new_epoch(n
     clients[1].beat()
     assert group.assignment_epoch == group.epoch
     assert beat() is ErrorCode.REBALANCE_IN_PROGRESS
+
+
+def test_the_next_epoch_is_fenced_until_it_has_begun(machine: Any) -> None:
+    topic_id = machine.topic("t", 1)
+    one = Client(machine, "one")
+    one.join(["t"])
+    settle([one])
+    with pytest.raises(ApiError) as caught:
+        machine.coordinator.groups["g"].check_offset_commit("one", None, one.epoch + 1, 9, False)
+    assert caught.value.code is ErrorCode.STALE_MEMBER_EPOCH
+    assert one.owned == {topic_id: {0}}
+    assert one.beat(one.epoch + 1) is ErrorCode.FENCED_MEMBER_EPOCH
+
+
+def test_a_member_that_gives_nothing_back_is_out_in_time_also_after_a_restart(machine: Any) -> None:
+    machine.topic("t", 4)
+    one, two = Client(machine, "one"), Client(machine, "two")
+    one.join(["t"])
+    settle([one])
+    two.join(["t"])
+    one.beat()
+    machine.restart()
+    for _ in range(6):
+        assert "one" in machine.coordinator.groups["g"].members
+        one.beat()
+        machine.wait(5_000)
+    assert "one" not in machine.coordinator.groups["g"].members
+
+
+def test_a_member_that_joins_again_under_its_id_has_its_target_after_a_restart(machine: Any) -> None:
+    machine.topic("t", 4)
+    one, two = Client(machine, "one"), Client(machine, "two")
+    for join in (one.join, two.join):
+        join(["t"])
+        settle([one, two])
+    two.beat(-1)
+    two.epoch, two.owned = 0, {}
+    two.join(["t"])
+    settle([one, two])
+    targets = dict(machine.coordinator.groups["g"].targets)
+    assert targets["two"]
+    machine.restart()
+    assert machine.coordinator.groups["g"].targets == targets
+
+
+def test_a_member_of_a_converted_group_has_its_session(machine: Any) -> None:
+    machine.topic("t", 4)
+    member_id = join_as_classic(machine, "").member_id
+    generation = join_as_classic(machine, member_id).generation_id
+    machine.run(machine.coordinator.sync(SyncGroupRequest("g", generation, member_id), "sync", machine.now))
+    Client(machine, "one").join(["t"])
+    assert machine.coordinator.groups["g"].members.keys() == {member_id, "one"}
+    machine.wait(SESSION_MS + 1)
+    assert not machine.coordinator.groups["g"].members
+
+
+def test_a_classic_member_that_lives_stays_in_a_consumer_group(machine: Any) -> None:
+    machine.topic("t", 4)
+    clients = [Client(machine, "one")]
+    clients[0].join(["t"])
+    member_id = join_as_classic(machine, "").member_id
+    generation, joins = join_as_classic(machine, member_id).generation_id, 1
+    for second in range(0, 300, 5):
+        if second == 100:
+            clients.append(Client(machine, "two"))
+            clients[1].join(["t"])
+        settle(clients, 1)
+        error = machine.coordinator.heartbeat(HeartbeatRequest("g", generation, member_id), machine.now)
+        if error is ErrorCode.REBALANCE_IN_PROGRESS:
+            generation, joins = join_as_classic(machine, member_id).generation_id, joins + 1
+            sync = machine.run(machine.coordinator.sync(SyncGroupRequest("g", generation, member_id), "", machine.now))
+            error = ErrorCode(sync.error_code)
+        assert error is ErrorCode.NONE
+        machine.wait(5_000)
+    assert joins > 2
 
 
 @pytest.mark.parametrize("metadata", [b"", b"\0", b"\0\1\0\0", b"\xff\xff\0\0\0\0"])

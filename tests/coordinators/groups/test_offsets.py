@@ -17,6 +17,11 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequestPartition,
     OffsetCommitRequestTopic,
 )
+from pykafka_broker.protocol.messages.offset_delete_request import (
+    OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
+)
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequestGroup, OffsetFetchRequestTopics
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.protocol.messages.txn_offset_commit_request import (
@@ -39,8 +44,8 @@ def commit(machine: Any, offset: int, *, group: str = "g", topic: str = "t", ret
     return ErrorCode(reply.topics[0].partitions[0].error_code)
 
 
-def txn_commit(machine: Any, offset: int, producer_id: int, *, group: str = "g") -> None:
-    topics = [TxnOffsetCommitRequestTopic("t", partitions=[TxnOffsetCommitRequestPartition(0, offset)])]
+def txn_commit(machine: Any, offset: int, producer_id: int, *, group: str = "g", topic: str = "t") -> None:
+    topics = [TxnOffsetCommitRequestTopic(topic, partitions=[TxnOffsetCommitRequestPartition(0, offset)])]
     request = TxnOffsetCommitRequest("txn", group, producer_id, 0, topics=topics)
     effects = machine.coordinator.offset_requests.txn_commit(request, machine.caller(3), machine.now)
     machine.run(effects, producer_id)
@@ -131,6 +136,15 @@ def test_pending_offsets_outlive_a_restart(machine: Any) -> None:
     assert committed(machine)[0] == 5
 
 
+def test_what_is_committed_after_the_deletion_of_a_topic_stays(machine: Any) -> None:
+    """The topic may have been made anew before the group had its turn."""
+    tombstones = machine.coordinator.offset_requests.tombstones
+    commit(machine, 1)
+    assert [len(tombstones("g", {"t"}, end)) for end in (0, 1)] == [0, 1]
+    txn_commit(machine, 5, producer_id=77)
+    assert [len(tombstones("g", {"t"}, end)) for end in (1, 2)] == [0, 1]
+
+
 def test_deleted_group_forgets_what_transactions_have_pending(machine: Any) -> None:
     commit(machine, 1)
     txn_commit(machine, 5, producer_id=77)
@@ -163,6 +177,43 @@ def test_a_retention_of_its_own_is_kept(machine: Any) -> None:
     assert committed(machine)[0] == -1
 
 
+def test_an_offset_expires_with_the_last_millisecond_of_its_retention(machine: Any) -> None:
+    commit(machine, 1, retention_ms=1_000)
+    expired = [len(machine.coordinator.offset_requests.expired("g", machine.now + ms)[0]) for ms in (999, 1_000)]
+    assert expired == [0, 1]
+
+
+def test_an_offset_of_a_transaction_alone_is_deleted_too(machine: Any) -> None:
+    txn_commit(machine, 5, producer_id=77)
+    topic = OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])
+    machine.run(machine.coordinator.offset_requests.delete(OffsetDeleteRequest("g", [topic])))
+    end_transaction(machine, 77, committed=True)
+    assert committed(machine)[0] == -1
+
+
+def test_a_deleted_offset_takes_no_other_of_its_transaction_with_it(machine: Any) -> None:
+    txn_commit(machine, 5, producer_id=77)
+    txn_commit(machine, 6, producer_id=77, topic="u")
+    assert machine.coordinator.offset_requests.expired("g", machine.now) == ([], False), "the group stays"
+    topic = OffsetDeleteRequestTopic("t", [OffsetDeleteRequestPartition(0)])
+    machine.run(machine.coordinator.offset_requests.delete(OffsetDeleteRequest("g", [topic])))
+    end_transaction(machine, 77, committed=True)
+    kept = machine.coordinator.offsets.committed("g")
+    assert {name: offsets[0].offset for name, offsets in kept.items()} == {"u": 6}
+
+
+def test_an_offset_of_an_earlier_topic_of_the_name_is_not_told(machine: Any) -> None:
+    before = machine.topics.topics["t"].id
+    commit(machine, 5)
+    after = machine.topic("t", 1, bytes(15) + b"n")
+    machine.topics.topics_by_id[before] = machine.topics.topics["t"]
+    for topic_id, offset in ((before, 5), (after, -1)):
+        topic = OffsetFetchRequestTopics(topic_id=topic_id, partition_indexes=[0])
+        asked = OffsetFetchRequestGroup("g", topics=[topic])
+        answer = machine.coordinator.offset_requests.fetch(asked, False, 10)
+        assert answer.topics[0].partitions[0].committed_offset == offset
+
+
 def test_offset_that_a_transaction_may_change_does_not_expire(machine: Any) -> None:
     machine.restart()
     commit(machine, 1)
@@ -172,7 +223,6 @@ def test_offset_that_a_transaction_may_change_does_not_expire(machine: Any) -> N
 
 
 def test_offsets_of_a_topic_that_is_read_are_not_looked_at_one_by_one(machine: Any) -> None:
-    """The more so as a group asks all of its patterns whether it reads a topic."""
     machine.topic("t", 500)
     heartbeat = ConsumerGroupHeartbeatRequest("g", "m", 0, None, None, 30_000, None, "t", topic_partitions=[])
     reply = machine.run(machine.coordinator.consumer_heartbeat(heartbeat, machine.caller(1), machine.now))
@@ -186,6 +236,24 @@ def test_offsets_of_a_topic_that_is_read_are_not_looked_at_one_by_one(machine: A
         assert found == ([], False)
         steps.append(taken)
     assert steps[0] == steps[1]
+
+
+def test_topics_are_not_compared_with_patterns_one_by_one(machine: Any) -> None:
+    names, steps = [f"x{number}" for number in range(100)], []
+    for name in names:
+        machine.topic(name)
+    topics = [OffsetDeleteRequestTopic(name, [OffsetDeleteRequestPartition(0)]) for name in names]
+    request = OffsetDeleteRequest("g", topics)
+    for number in range(100):
+        heartbeat = ConsumerGroupHeartbeatRequest("g", f"m{number}", 0, None, None, 30_000, None, f"x{number}")
+        heartbeat.topic_partitions = []
+        machine.run(machine.coordinator.consumer_heartbeat(heartbeat, machine.caller(1), machine.now))
+        if number in (8, 98):
+            result, taken = steps_of(lambda: machine.coordinator.offset_requests.delete(request))
+            codes = [topic.partitions[0].error_code for topic in result.reply.topics]
+            assert codes.count(ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC) == number + 1
+            steps.append(taken)
+    assert steps[1] < 2 * steps[0]
 
 
 def join_alone(machine: Any, session_ms: int) -> str:

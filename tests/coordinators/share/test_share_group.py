@@ -90,6 +90,18 @@ def test_a_deleted_topic_is_forgotten_for_good(machine: ShareMachine) -> None:
     assert machine.group.initialized.keys() == {stays}
 
 
+def test_a_topic_that_is_deleted_while_it_is_initialized_does_not_come_back(machine: ShareMachine) -> None:
+    share, deleted = machine.coordinator.share, machine.topics.topics["t"].id
+    machine.run(share.heartbeat(ShareGroupHeartbeatRequest("g", "one", 0, subscribed_topic_names=["t"]), CALLER, 0))
+    missing = share.uninitialized("g")
+    machine.run(share.initialize("g", missing, fenced=False))
+    assert machine.group.initializing.keys() == {deleted}
+    machine.delete("t")
+    assert not machine.group.initializing
+    machine.run(share.initialized("g", missing, missing))
+    assert not machine.group.initialized, "the answer came after the deletion"
+
+
 def test_each_attempt_to_initialize_has_an_epoch_of_its_own(machine: ShareMachine) -> None:
     machine.beat("one", 0, ["t"])
     joined = machine.group.epoch
@@ -113,6 +125,40 @@ def test_what_a_group_has_begun_since_the_deletion_of_a_topic_is_kept(machine: S
     assert machine.group.initialized.keys() == {machine.topics.topics["u"].id, new}
 
 
+def test_states_that_are_being_deleted_are_not_made_meanwhile(machine: ShareMachine) -> None:
+    machine.beat("one", 0, ["t"])
+    share, states = machine.coordinator.share, dict(machine.group.initialized)
+    machine.run(share.delete_topics("g", states))
+    assert not machine.group.initialized
+    assert not share.uninitialized("g")
+    machine.run(share.initialized("g", {}, states))  # the deletion has failed
+    assert (machine.group.initialized, machine.group.deleting) == (states, {})
+    machine.run(share.delete_topics("g", states))
+    machine.run(share.initialize("g", {}, fenced=False))
+    machine.restart()
+    assert machine.coordinator.share.uninitialized("g") == states
+
+
+def test_an_attempt_to_initialize_leaves_nothing_behind(machine: ShareMachine) -> None:
+    share = machine.coordinator.share
+    machine.run(share.heartbeat(ShareGroupHeartbeatRequest("g", "one", 0, subscribed_topic_names=["t"]), CALLER, 0))
+    missing = share.uninitialized("g")
+    machine.run(share.initialize("g", missing, fenced=False))
+    machine.run(share.initialized("g", missing, {}))
+    assert not machine.group.initializing
+    assert share.uninitialized("g") == missing
+
+
+def test_a_member_gets_nothing_of_a_topic_that_it_has_left(machine: ShareMachine) -> None:
+    machine.beat("one", 0, ["t", "u"])
+    epoch = machine.beat("one", machine.group.members["one"].epoch).member_epoch
+    machine.beat("two", 0, ["t"])  # a new target, which the first member has not heard of
+    machine.group_config = {"share.assignment.interval.ms": "60000"}
+    reply = machine.beat("one", epoch, ["u"])
+    assert reply.member_epoch > epoch
+    assert assigned(reply).keys() == {machine.topics.topics["u"].id}
+
+
 def test_an_empty_group_stays_until_it_is_deleted(machine: ShareMachine) -> None:
     machine.beat("one", 0, ["t"])
     machine.beat("one", -1)
@@ -121,6 +167,7 @@ def test_an_empty_group_stays_until_it_is_deleted(machine: ShareMachine) -> None
     assert machine.group.is_empty
     assert machine.group.initialized
     machine.run(machine.coordinator.delete_group("g"))
+    machine.restart()
     assert "g" not in machine.coordinator.groups
 
 

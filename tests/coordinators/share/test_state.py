@@ -136,6 +136,19 @@ def test_older_epochs_are_fenced_and_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("updates_per_snapshot", [0, 500])
+def test_an_older_leader_stays_fenced_after_a_snapshot_and_any_other_read(updates_per_snapshot: int) -> None:
+    driver = Driver(updates_per_snapshot)
+    driver.run(driver.coordinator.initialize(KEY, 1, 0, 0))
+    driver.run(driver.coordinator.read(KEY, 7))
+    driver.run(driver.coordinator.read(KEY, -1, anew=True))
+    driver.run(driver.coordinator.write(KEY, 1, 7, 0, 0, [StateRun(0, 0, DONE, 1)], 0))
+    for coordinator in (driver.coordinator, driver.reloaded().coordinator):
+        with pytest.raises(ApiError) as caught:
+            coordinator.read(KEY, 6)
+        assert caught.value.code is ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.parametrize("updates_per_snapshot", [0, 500])
 def test_since_4_4_a_write_takes_no_progress_back(updates_per_snapshot: int) -> None:
     driver = Driver(updates_per_snapshot, is_of_4_4=True)
     driver.run(driver.coordinator.initialize(KEY, 3, 6, 0))

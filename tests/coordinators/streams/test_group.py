@@ -81,6 +81,7 @@ def test_a_deleted_group_is_gone_and_its_tombstones_are_kafkas() -> None:
     last = max(index for index, record in enumerate(RECORDS) if record.value is not None)
     for offset, record in enumerate(RECORDS[: last + 1]):
         machine.coordinator.replay(record, machine.now, offset)
+    machine.coordinator.on_loaded(list(machine.coordinator.groups), machine.now)
     group_id = RECORDS[-1].key.group_id
     effects = machine.coordinator.delete_group(group_id)
     assert effects.records == RECORDS[last + 1 :]

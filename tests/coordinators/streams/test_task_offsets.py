@@ -12,6 +12,7 @@ import pytest
 from pykafka_broker.coordinators.groups.epoch_group import LEAVE_STATIC_EPOCH
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
+    Endpoint,
     Subtopology,
     TaskIds,
     TaskOffset,
@@ -135,6 +136,18 @@ def test_the_join_that_makes_the_group_tells_no_offsets() -> None:
     assert group.group().task_offsets == {}
     group.beat("m1", group.group().members["m1"].epoch, task_offsets=offsets(3))
     assert group.group().task_offsets == {"m1": {("0", 3): 4}}
+
+
+def test_offsets_of_joins_that_are_refused_are_not_kept_for_long() -> None:
+    group = Machine()
+    group.join("m1", TOPOLOGY)  # a topic is missing, so a member with an endpoint is refused
+    for number in range(9):
+        endpoint = Endpoint("host", number)
+        reported = {"task_offsets": offsets(3), "task_end_offsets": offsets(4)}
+        refused = group.join(f"x{number}", TOPOLOGY, user_endpoint=endpoint, **reported)
+        assert refused.error_code == ErrorCode.UNKNOWN_SERVER_ERROR
+    assert group.group().members.keys() == {"m1"}
+    assert len(group.group().task_offsets) + len(group.group().task_end_offsets) <= 4
 
 
 def test_end_offsets_racks_and_tags_change_nothing() -> None:

@@ -127,6 +127,7 @@ class TestBumping:
         assert (markers.producer_id, markers.producer_epoch) == (1000, 32767)
         over = driver.transaction()
         assert (over.producer_id, over.producer_epoch, over.previous_producer_id) == (1001, 0, 1000)
+        assert over.next_producer_id == -1
         assert driver.end(1000, LAST) == ProducerReply(NONE, 1001, 0), "a retry under the old id"
         driver.restart()
         assert driver.end(1000, LAST) == ProducerReply(NONE, 1001, 0)

@@ -78,6 +78,7 @@ def test_a_decision_that_is_not_on_disk_yet_holds_up_the_next(driver: Any) -> No
     assert driver.add(1000, 0, [B]) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert driver.end(1000, 0).error is ErrorCode.CONCURRENT_TRANSACTIONS
     assert driver.init().error is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert not driver.coordinator.known_state("t").records
     assert driver.transaction().state is TransactionState.EMPTY
     driver.run(first)
     assert driver.add(1000, 0, [B]) is NONE

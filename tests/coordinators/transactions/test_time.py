@@ -193,3 +193,27 @@ def test_one_that_has_ended_since_the_check_is_left_alone(driver: Any, monkeypat
     assert driver.transaction("b").state is TransactionState.PREPARE_COMMIT
     driver.advance(0)
     assert driver.transaction("b").state is TransactionState.PREPARE_COMMIT
+
+
+def test_the_next_transaction_of_one_that_has_ended_since_the_check_is_left_alone(
+    driver: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(coordinator, "_ABORTED_AT_ONCE", 1)
+    for name in ("a", "b"):
+        driver.add(driver.init(name, 20 * SECOND).producer_id, 0, name=name)
+    driver.advance(21 * SECOND)
+    driver.end(1001, 0, name="b")
+    driver.write_markers()
+    driver.add(1001, 1, name="b")
+    driver.advance(0)
+    assert driver.transaction("b").state is TransactionState.ONGOING
+
+
+def test_what_is_decided_and_not_written_yet_is_neither_aborted_nor_forgotten(driver: Any) -> None:
+    driver.init("a", 20 * SECOND)
+    driver.add(1000, 0, name="a")
+    driver.init("b")
+    driver.now += 8 * DAY
+    driver.coordinator.end_transaction("a", 1000, 0, True, 2, driver.now)
+    driver.coordinator.add_partitions("b", 1001, 0, frozenset({("t", 0)}), 2, driver.now)
+    assert not driver.coordinator.on_deadline(driver.now).records
