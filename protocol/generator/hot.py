@@ -67,7 +67,6 @@ _SLOW = {
     "ReadShareGroupStateRequest",
     "DeleteShareGroupStateRequest",
     "ReadShareGroupStateSummaryRequest",
-    "OffsetCommitRequest",
     "TxnOffsetCommitRequest",
     "OffsetDeleteRequest",
     "AlterConfigsRequest",

@@ -7,7 +7,7 @@ from struct import Struct, error as StructError
 from typing import Any
 
 from pykafka_broker.protocol.runtime import (
-    Buffer, EMPTY, FEWER_ELEMENTS, Fields, Message, NO_TAGS, Write, ZERO_UUID, classic_nullable_string, classic_string,
+    Buffer, EMPTY, Fields, MOST_ELEMENTS, Message, NO_TAGS, Write, ZERO_UUID, classic_nullable_string, classic_string,
     compact_nullable_string, compact_string, new, refuse_count, refuse_field, refuse_length, skip_counted_tags, uvarint,
     uvarint_rest,
 )
@@ -123,7 +123,7 @@ def _write_v0(m: OffsetCommitRequest, w: Write) -> None:  # version 0
 
 
 def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 0
-    elements_left = FEWER_ELEMENTS
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.generation_id_or_member_epoch = -1
@@ -204,7 +204,7 @@ def _write_v1(m: OffsetCommitRequest, w: Write) -> None:  # version 1
 
 
 def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 1
-    elements_left = FEWER_ELEMENTS
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.group_instance_id = None
@@ -277,7 +277,7 @@ def _write_v2(m: OffsetCommitRequest, w: Write) -> None:  # versions 2-4
 
 
 def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # versions 2-4
-    elements_left = FEWER_ELEMENTS
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.group_instance_id = None
@@ -350,7 +350,7 @@ def _write_v5(m: OffsetCommitRequest, w: Write) -> None:  # version 5
 
 
 def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 5
-    elements_left = FEWER_ELEMENTS
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.group_instance_id = None
@@ -438,7 +438,7 @@ def _write_v6(m: OffsetCommitRequest, w: Write) -> None:  # version 6
 
 
 def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 6
-    elements_left = FEWER_ELEMENTS
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.group_instance_id = None
@@ -510,7 +510,7 @@ def _write_v7(m: OffsetCommitRequest, w: Write) -> None:  # version 7
 
 
 def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 7
-    elements_left = FEWER_ELEMENTS
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.retention_time_ms = -1
@@ -608,7 +608,7 @@ def _write_v8(m: OffsetCommitRequest, w: Write) -> None:  # versions 8-9, flexib
 
 
 def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # versions 8-9, flexible
-    elements_left = FEWER_ELEMENTS
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.retention_time_ms = -1
@@ -731,7 +731,7 @@ def _write_v10(m: OffsetCommitRequest, w: Write) -> None:  # version 10, flexibl
 
 
 def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # version 10, flexible
-    elements_left = FEWER_ELEMENTS
+    elements_left = MOST_ELEMENTS
     size = len(buffer)
     m = new(OffsetCommitRequest)
     m.retention_time_ms = -1
