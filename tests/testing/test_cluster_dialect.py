@@ -70,7 +70,7 @@ SEVERAL_HAVE = {  # what a cluster has and a broker has not, with the reason
         (lambda broker: broker.assert_no_more("orders", within_ms=0), "within_ms must be at least 1, not 0"),
         (lambda broker: broker.wait_for_request("Fetch", n=0), "n must be at least 1, not 0"),
         (lambda broker: Fault(broker, 1).wait(n=0), "n must be at least 1, not 0"),
-        (lambda broker: ClusterFault({1: Fault(broker, 1)}).wait(n=0), "n must be at least 1, not 0"),
+        (lambda broker: ClusterFault({1: Fault(broker, 1)}, {}).wait(n=0), "n must be at least 1, not 0"),
     ],
 )
 def test_what_could_not_fail_is_refused(broker: Any, could_not_fail: Callable[[Any], object], says: str) -> None:
