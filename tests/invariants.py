@@ -73,12 +73,13 @@ def _made(original: Callable[..., None], log: PartitionLog, *args: Any, **option
 
 def _changed(original: Callable[..., Any], log: PartitionLog, *args: Any, **options: Any) -> Any:
     start, high_watermark, end = log.log_start_offset, log.high_watermark, log.log_end_offset
-    truncations = log.truncations
+    truncations, recovery_point = log.truncations, log.recovery_point
     result = original(log, *args, **options)
     check(log)
     if log.truncations == truncations:
         assert log.log_start_offset >= start, f"{log}: the log start offset went down from {start}"
         assert log.high_watermark >= high_watermark, f"{log}: the high watermark went down from {high_watermark}"
+        assert log.recovery_point >= recovery_point, f"{log}: the recovery point went down from {recovery_point}"
         # A sync answers those who wait for it, and they may append.
         assert log.log_end_offset >= end, f"{log}: the log end offset went down from {end}"
     return result

@@ -225,6 +225,19 @@ def test_whoever_waits_for_what_is_truncated_is_told(tmp_path: Path) -> None:
     assert (kept, len(cut), again, ends(disk.log)) == ([None], 1, [None], (2, 2, 2))
 
 
+def test_a_sync_begun_before_a_truncation_says_nothing_of_later_records(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    disk.append()
+    disk.jobs.run()
+    disk.append(2)  # a sync of these begins
+    disk.log.truncate_to(1)
+    again = disk.append(2)
+    disk.jobs.run()
+    assert (ends(disk.log), again) == ((1, 1, 3), [])
+    disk.jobs.run()
+    assert (ends(disk.log), again) == ((3, 3, 3), [None])
+
+
 def test_after_a_crash_nothing_is_seen_before_its_sync_either(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.append()
@@ -306,6 +319,24 @@ def test_the_indexes_of_a_complete_segment_are_synced(tmp_path: Path) -> None:
     synced = {call.rpartition("/")[2] for call in disk.fs.calls if call.startswith("sync ")}
     base = f"{disk.log.segments[len(disk.log.segments) - 2].base_offset:020d}"
     assert {f"{base}.index", f"{base}.timeindex", f"{4:020d}.snapshot"} <= synced
+
+
+def test_a_deleted_segment_stays_deleted_once_later_records_are_synced(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, segment_bytes=400)
+    while len(disk.log.segments) < 3:
+        disk.append(1, size=20)
+        disk.jobs.run()
+    disk.log.delete_records_before(disk.log.segments[1].base_offset)
+    disk.append(1, size=20)
+    while disk.jobs.run():
+        pass
+    assert retain(disk.log, NOW) == 1
+    disk.fs.calls.clear()
+    disk.append(1, size=20)
+    while disk.jobs.run():
+        pass
+    assert len(disk.log.segments) == 2, "a new segment would have had the folder synced too"
+    assert f"sync_directory {disk.log.directory}" in disk.fs.calls
 
 
 def test_a_moved_log_is_committed(tmp_path: Path) -> None:

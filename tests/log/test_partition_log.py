@@ -11,7 +11,9 @@ import pytest
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoints import EPOCHS_FILE
 from pykafka_broker.log.filesystem import FileCache
+from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.retention import retain
@@ -347,7 +349,8 @@ def test_truncation_forgets_offsets_indexes_epochs_and_producers(tmp_path: Path)
         )
     log.truncate_to(8)
     assert (log.log_end_offset, log.high_watermark) == (8, 8)
-    assert log.epochs.entries == [(0, 0), (1, 5)]
+    on_disk = LeaderEpochs.load(log.segments.files.fs, f"{log.directory}/{EPOCHS_FILE}")
+    assert log.epochs.entries == on_disk.entries == [(0, 0), (1, 5)]
     assert log.producers.entries[1].last_sequence == 7
     best = at_once(log.offset_for_timestamp(None))
     assert best is not None

@@ -115,6 +115,8 @@ def test_producers_and_their_transactions_are_known(leader: PartitionLog, follow
     assert follower.producers.entries.keys() == {7, 8}
     assert follower.producers.first_unstable_offset == 0, "the marker is not committed yet"
     assert follower.aborted_transactions(0, 6) == leader.aborted_transactions(0, 6) != []
+    follower.advance_high_watermark(3)
+    assert follower.last_stable_offset == 0, "the marker itself is not committed yet"
     follower.advance_high_watermark(4)
     assert follower.last_stable_offset == 4
     with pytest.raises(ApiError) as caught:
@@ -221,6 +223,7 @@ def test_a_segment_begun_for_a_batch_that_found_no_room_takes_no_earlier_one(tmp
         follower.append_fetched(fetched(base_offset, 1, 150), NOW)
     before = content(follower)
     assert [each.base_offset for each in follower.segments] == [0, 3, 5]
+    assert snapshot_offsets(os.listdir(follower.directory)) == [3, 5]
     folder, config, offsets = follower.directory, follower.config, Offsets(0, 0)
     recover_folder(FileCache(fs), folder, "t-0", config, offsets, NOW)
     again = load_log(FileCache(fs), folder, "t", 0, config, offsets, Clock(NOW), Keeper())
@@ -262,7 +265,9 @@ def test_an_epoch_whose_first_append_has_failed_is_forgotten_with_a_cut_at_the_e
 def test_a_log_begins_anew_where_the_leader_begins(leader: PartitionLog, follower: PartitionLog) -> None:
     leader.append(batch(2, producer_id=7, epoch=0, sequence=0), NOW)
     catch_up(follower, leader)
+    follower.gap = 1
     follower.restart_at(100, NOW)
+    assert follower.gap is None, "the gap was in the old log"
     assert follower.truncations == 1, "what was copied or is being synced of it counts no more"
     assert (follower.log_start_offset, follower.log_end_offset, follower.high_watermark) == (100, 100, 100)
     assert (follower.epochs.entries, len(follower.segments), dict(follower.producers.entries)) == ([], 1, {})
@@ -621,6 +626,16 @@ def test_a_log_that_is_cut_within_a_batch_ends_where_its_last_batch_does(
     follower.truncate_or_restart(10, NOW)
     assert (bounds(follower), follower.high_watermark, len(follower.segments)) == ((0, 2), 2, 1)
     assert bounds(reloaded(follower)) == (0, 2)
+
+
+@pytest.mark.parametrize("offset", [50, 20])
+def test_a_log_that_is_cut_behind_a_gap_ends_before_the_gap(follower: PartitionLog, offset: int) -> None:
+    """The leader may have records in the gap, which the next fetch must ask for."""
+    follower.append_fetched(fetched(0, 3), NOW)
+    follower.roll(NOW, 50)
+    follower.append_fetched(fetched(50), NOW)
+    follower.truncate_to(offset)
+    assert bounds(follower) == bounds(reloaded(follower)) == (0, 3)
 
 
 @pytest.mark.parametrize(("offset", "known"), [(6, True), (5, False)])
