@@ -3,7 +3,8 @@
 Rule: production code pays nothing for these assertions: `install` puts functions around methods of `PartitionLog` and
 `Partition`, in tests and in the simulation only. A write is compared with what was known before, and a read with what
 was written: the batch that is handed out holds the offset that was asked for, lies within the log, below the offset
-that the reader may see, and in the leader epoch that the epoch cache names for it. Names are Kafka's: log start offset,
+that the reader may see, and in the leader epoch that the epoch cache names for it. A leader commits nothing that a
+required replica lacks. Names are Kafka's: log start offset,
 last stable offset, high watermark, log end offset, recovery point, leader epoch.
 """
 
@@ -36,6 +37,9 @@ def install() -> None:
     _around(PartitionLog, "advance_high_watermark", _advance_high_watermark)
     for name in ("roll", "synced_to", "delete_records_before", "delete_oldest", "truncate_to"):
         _around(PartitionLog, name, _changed)
+    for name in ("append", "advance"):
+        _around(Partition, name, _committed_by_leader)
+    _around(Partition, "_propose", _propose)
     _around(Partition, "know_committed", _know_committed)
 
 
@@ -156,6 +160,21 @@ def _advance_high_watermark(original: Callable[..., None], log: PartitionLog, of
     assert offset >= before or is_cut or begins, f"{log}: the high watermark went from {before} to {offset}"
     original(log, offset)
     assert log.high_watermark == offset
+
+
+def _committed_by_leader(original: Callable[..., Any], partition: Partition, *args: Any, **options: Any) -> Any:
+    before = partition.high_watermark
+    result = original(partition, *args, **options)
+    if partition.followers is not None and partition.high_watermark > before:
+        reached = partition.followers.reached(partition.log.durable_end)
+        assert partition.high_watermark <= reached, f"{partition}: {partition.high_watermark} of {reached}"
+    return result
+
+
+def _propose(original: Callable[..., None], partition: Partition, isr: tuple[int, ...] | None) -> None:
+    if isr is not None and partition.followers is not None:
+        assert partition.followers.proposed_isr is None, f"{partition}: another ISR may have been granted"
+    original(partition, isr)
 
 
 def _know_committed(original: Callable[..., None], partition: Partition, leader_high_watermark: int) -> None:
