@@ -347,6 +347,8 @@ def test_truncation_forgets_offsets_indexes_epochs_and_producers(tmp_path: Path)
         log.append(
             batch(1, 50, timestamp=NOW + number, producer_id=1, epoch=0, sequence=number), NOW, leader_epoch=number // 5
         )
+    for offset in range(20):
+        log.read(offset, 1, 20)  # where these stood is remembered
     log.truncate_to(8)
     assert (log.log_end_offset, log.high_watermark) == (8, 8)
     on_disk = LeaderEpochs.load(log.segments.files.fs, f"{log.directory}/{EPOCHS_FILE}")
@@ -355,9 +357,21 @@ def test_truncation_forgets_offsets_indexes_epochs_and_producers(tmp_path: Path)
     best = at_once(log.offset_for_timestamp(None))
     assert best is not None
     assert best.offset == 7
-    log.append(batch(1, 50, producer_id=1, epoch=0, sequence=8), NOW, leader_epoch=1)
-    assert [first for first, _ in read_all(log)] == list(range(9))
-    assert [first for first, _ in read_all(reopen(log))] == list(range(9))
+    for number in (8, 9, 10):
+        log.append(batch(1, 40, producer_id=1, epoch=0, sequence=number), NOW, leader_epoch=1)
+    assert [log.read(offset, 1, 11) is not None for offset in range(11)] == [True] * 11
+    assert [first for first, _ in read_all(log)] == list(range(11))
+    assert [first for first, _ in read_all(reopen(log))] == list(range(11))
+
+
+def test_a_cut_abort_does_not_hide_records_that_are_committed_in_its_place(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.append(batch(2, producer_id=1, epoch=0, transactional=True), NOW, origin=Origin.COORDINATOR)
+    log.append(marker(1, 0, commit=False), NOW, origin=Origin.COORDINATOR)
+    assert len(log.aborted_transactions(0, 3)) == 1
+    log.truncate_to(2)
+    log.append(marker(1, 0, commit=True), NOW, origin=Origin.COORDINATOR)
+    assert log.aborted_transactions(0, 3) == reopen(log).aborted_transactions(0, 3) == []
 
 
 def test_an_offset_gap_larger_than_an_index_can_hold_rolls(tmp_path: Path) -> None:
