@@ -63,6 +63,8 @@ def check(log: PartitionLog) -> None:
     first = log.segments.first.base_offset
     # A log that was cut below its first segment holds nothing, and begins anew with the next call.
     assert first <= start or start == end, f"{known}: the first segment is {first}"
+    sizes = [segment.size for segment in log.segments]
+    assert log.segments.size_bytes == sum(sizes), f"{known}: {log.segments.size_bytes} bytes, segments of {sizes}"
     entries = log.epochs.entries
     for (epoch, at), (next_epoch, next_at) in pairwise(entries):
         assert epoch < next_epoch, f"{known}: epochs {entries}"

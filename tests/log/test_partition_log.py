@@ -343,12 +343,12 @@ def test_delete_records_moves_the_start_and_frees_whole_segments(tmp_path: Path)
 
 def test_truncation_forgets_offsets_indexes_epochs_and_producers(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=700, index_interval_bytes=50)
-    for number in range(20):
+    for number in range(22):
         log.append(
             batch(1, 50, timestamp=NOW + number, producer_id=1, epoch=0, sequence=number), NOW, leader_epoch=number // 5
         )
-    for offset in range(20):
-        log.read(offset, 1, 20)  # where these stood is remembered
+    for offset in range(22):
+        log.read(offset, 1, 22)  # where these stood is remembered
     log.truncate_to(8)
     assert (log.log_end_offset, log.high_watermark) == (8, 8)
     on_disk = LeaderEpochs.load(log.segments.files.fs, f"{log.directory}/{EPOCHS_FILE}")

@@ -210,6 +210,12 @@ def fetched(base_offset: int, count: int = 1, size: int = 10) -> bytearray:
     return data
 
 
+def test_a_gap_larger_than_an_index_can_hold_ends_a_run_of_batches(follower: PartitionLog) -> None:
+    far = (1 << 31) + 5
+    follower.append_fetched(fetched(0) + fetched(1) + fetched(far), NOW)
+    assert [each.base_offset for each in follower.segments] == [0, far]
+
+
 def test_a_segment_begun_for_a_batch_that_found_no_room_takes_no_earlier_one(tmp_path: Path) -> None:
     """The leader's log was compacted and had a gap; the next leader's has records there."""
     fs = FailingFileSystem()
