@@ -140,6 +140,9 @@ def test_what_is_known_to_be_there_is_not_written_again(tmp_path: Path) -> None:
     assert it.jobs == []
     assert it.writer.mentions(KEY, [it.path])
     assert not it.writer.mentions(("u", 0), [it.path])
+    it.writer.later(it.path, {KEY: 1}, folder=str(tmp_path))
+    it.run(0)
+    assert f"sync_directory {tmp_path}" in it.fs.calls, "the folder has changed, the offsets have not"
 
 
 @pytest.mark.parametrize("at_once", [False, True])
