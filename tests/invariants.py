@@ -35,7 +35,7 @@ def install() -> None:
     _around(PartitionLog, "read", _read)
     _around(PartitionLog, "aborted_transactions", _aborted_transactions)
     _around(PartitionLog, "advance_high_watermark", _advance_high_watermark)
-    for name in ("roll", "synced_to", "raise_log_start", "delete_records_before", "delete_oldest", "truncate_to"):
+    for name in ("roll", "synced_to", "delete_records_before", "delete_oldest", "truncate_to"):
         _around(PartitionLog, name, _changed)
     for name in ("append", "advance"):
         _around(Partition, name, _committed_by_leader)

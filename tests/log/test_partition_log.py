@@ -21,7 +21,7 @@ from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import MAGIC_OFFSET, check_crc, iter_batches, read_header
 from pykafka_broker.steps import at_once
-from tests.log.support import NOW, FailingFileSystem, Keeper, batch, marker, new_log, reopen
+from tests.log.support import NOW, FailingFileSystem, Keeper, batch, fetched, marker, new_log, reopen
 
 
 def heard_by(log: PartitionLog) -> Keeper:
@@ -391,6 +391,24 @@ def garbage(kind: str, size: int) -> bytes:
         return b"\xff" * size
     rising = b"".join(struct.pack(">ii", 7 * number, 100 * number + 13) for number in range(1, size // 8))
     return rising if kind == "lies" else rising[: size // 2] + b"x"
+
+
+def test_a_gap_larger_than_an_index_can_hold_ends_a_run_of_batches(tmp_path: Path) -> None:
+    follower = new_log(tmp_path)
+    far = (1 << 31) + 5
+    follower.append_fetched(fetched(0) + fetched(1) + fetched(far), NOW)
+    assert [each.base_offset for each in follower.segments] == [0, far]
+
+
+@pytest.mark.parametrize("offset", [50, 20])
+def test_a_log_that_is_cut_behind_a_gap_ends_before_the_gap(tmp_path: Path, offset: int) -> None:
+    """The leader may have records in the gap, which the next fetch must ask for."""
+    follower = new_log(tmp_path)
+    follower.append_fetched(fetched(0, 3), NOW)
+    follower.roll(NOW, 50)
+    follower.append_fetched(fetched(50), NOW)
+    follower.truncate_to(offset)
+    assert follower.log_end_offset == reopen(follower).log_end_offset == 3
 
 
 @pytest.mark.parametrize("kind", ["zeros", "ones", "lies", "torn"])

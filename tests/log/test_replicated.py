@@ -33,6 +33,7 @@ from tests.log.support import (
     Keeper,
     SweptFileSystem,
     batch,
+    fetched,
     manager,
     marker,
     new_log,
@@ -200,20 +201,6 @@ def test_a_full_disk_takes_back_what_it_has_begun(tmp_path: Path, leader: Partit
     fs.failures = {}
     catch_up(follower, leader)
     assert content(follower) == content(leader)
-
-
-def fetched(base_offset: int, count: int = 1, size: int = 10) -> bytearray:
-    """Build a batch as a leader has it: with its base offset and its leader epoch."""
-    data = batch(count, size)
-    struct.pack_into(">q", data, 0, base_offset)
-    struct.pack_into(">i", data, 12, 0)
-    return data
-
-
-def test_a_gap_larger_than_an_index_can_hold_ends_a_run_of_batches(follower: PartitionLog) -> None:
-    far = (1 << 31) + 5
-    follower.append_fetched(fetched(0) + fetched(1) + fetched(far), NOW)
-    assert [each.base_offset for each in follower.segments] == [0, far]
 
 
 def test_a_segment_begun_for_a_batch_that_found_no_room_takes_no_earlier_one(tmp_path: Path) -> None:
@@ -632,16 +619,6 @@ def test_a_log_that_is_cut_within_a_batch_ends_where_its_last_batch_does(
     follower.truncate_or_restart(10, NOW)
     assert (bounds(follower), follower.high_watermark, len(follower.segments)) == ((0, 2), 2, 1)
     assert bounds(reloaded(follower)) == (0, 2)
-
-
-@pytest.mark.parametrize("offset", [50, 20])
-def test_a_log_that_is_cut_behind_a_gap_ends_before_the_gap(follower: PartitionLog, offset: int) -> None:
-    """The leader may have records in the gap, which the next fetch must ask for."""
-    follower.append_fetched(fetched(0, 3), NOW)
-    follower.roll(NOW, 50)
-    follower.append_fetched(fetched(50), NOW)
-    follower.truncate_to(offset)
-    assert bounds(follower) == bounds(reloaded(follower)) == (0, 3)
 
 
 @pytest.mark.parametrize(("offset", "known"), [(6, True), (5, False)])
