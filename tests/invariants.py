@@ -3,7 +3,8 @@
 Rule: production code pays nothing for these assertions: `install` puts functions around methods of `PartitionLog` and
 `Partition`, in tests and in the simulation only. A write is compared with what was known before, and a read with what
 was written: the batch that is handed out holds the offset that was asked for, lies within the log, below the offset
-that the reader may see, and in the leader epoch that the epoch cache names for it. Names are Kafka's: log start offset,
+that the reader may see, and in the leader epoch that the epoch cache names for it. A leader commits nothing that a
+required replica lacks. Names are Kafka's: log start offset,
 last stable offset, high watermark, log end offset, recovery point, leader epoch.
 """
 
@@ -36,6 +37,9 @@ def install() -> None:
     _around(PartitionLog, "advance_high_watermark", _advance_high_watermark)
     for name in ("roll", "synced_to", "delete_records_before", "delete_oldest", "truncate_to"):
         _around(PartitionLog, name, _changed)
+    for name in ("append", "advance"):
+        _around(Partition, name, _committed_by_leader)
+    _around(Partition, "_propose", _propose)
     _around(Partition, "know_committed", _know_committed)
 
 
@@ -59,6 +63,8 @@ def check(log: PartitionLog) -> None:
     first = log.segments.first.base_offset
     # A log that was cut below its first segment holds nothing, and begins anew with the next call.
     assert first <= start or start == end, f"{known}: the first segment is {first}"
+    sizes = [segment.size for segment in log.segments]
+    assert log.segments.size_bytes == sum(sizes), f"{known}: {log.segments.size_bytes} bytes, segments of {sizes}"
     entries = log.epochs.entries
     for (epoch, at), (next_epoch, next_at) in pairwise(entries):
         assert epoch < next_epoch, f"{known}: epochs {entries}"
@@ -73,12 +79,13 @@ def _made(original: Callable[..., None], log: PartitionLog, *args: Any, **option
 
 def _changed(original: Callable[..., Any], log: PartitionLog, *args: Any, **options: Any) -> Any:
     start, high_watermark, end = log.log_start_offset, log.high_watermark, log.log_end_offset
-    truncations = log.truncations
+    truncations, recovery_point = log.truncations, log.recovery_point
     result = original(log, *args, **options)
     check(log)
     if log.truncations == truncations:
         assert log.log_start_offset >= start, f"{log}: the log start offset went down from {start}"
         assert log.high_watermark >= high_watermark, f"{log}: the high watermark went down from {high_watermark}"
+        assert log.recovery_point >= recovery_point, f"{log}: the recovery point went down from {recovery_point}"
         # A sync answers those who wait for it, and they may append.
         assert log.log_end_offset >= end, f"{log}: the log end offset went down from {end}"
     return result
@@ -155,6 +162,21 @@ def _advance_high_watermark(original: Callable[..., None], log: PartitionLog, of
     assert offset >= before or is_cut or begins, f"{log}: the high watermark went from {before} to {offset}"
     original(log, offset)
     assert log.high_watermark == offset
+
+
+def _committed_by_leader(original: Callable[..., Any], partition: Partition, *args: Any, **options: Any) -> Any:
+    before = partition.high_watermark
+    result = original(partition, *args, **options)
+    if partition.followers is not None and partition.high_watermark > before:
+        reached = partition.followers.reached(partition.log.durable_end)
+        assert partition.high_watermark <= reached, f"{partition}: {partition.high_watermark} of {reached}"
+    return result
+
+
+def _propose(original: Callable[..., None], partition: Partition, isr: tuple[int, ...] | None) -> None:
+    if isr is not None and partition.followers is not None:
+        assert partition.followers.proposed_isr is None, f"{partition}: another ISR may have been granted"
+    original(partition, isr)
 
 
 def _know_committed(original: Callable[..., None], partition: Partition, leader_high_watermark: int) -> None:

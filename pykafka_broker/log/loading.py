@@ -427,7 +427,6 @@ class FolderRecovery:
         start = self._offsets.log_start_offset
         if end >= start:
             return end
-        self._producers.clear(start)
         begin_anew(segments, start, self._wall)
         return start
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import logging
 import os
+import struct
 import subprocess
 import tarfile
 from collections.abc import Callable, Iterator
@@ -69,6 +70,14 @@ def batch(
     for number in range(count):
         builder.append(keys[number] if keys else None, b"v" * size, timestamp + number)
     return builder.build()
+
+
+def fetched(base_offset: int, count: int = 1, size: int = 10) -> bytearray:
+    """Build a batch as a leader has it: with its base offset and its leader epoch."""
+    data = batch(count, size)
+    struct.pack_into(">q", data, 0, base_offset)
+    struct.pack_into(">i", data, 12, 0)
+    return data
 
 
 def marker(

@@ -74,6 +74,12 @@ def test_partition_metadata_that_says_nothing(tmp_path: Path, content: bytes) ->
     assert checkpoints.read_partition_metadata(FS, f"{tmp_path}/file") is None
 
 
+def test_the_lowest_of_several_gaps_counts(tmp_path: Path) -> None:
+    for offset, known in ((7, 7), (9, 7), (5, 5)):
+        checkpoints.write_gap(OsFileSystem(), str(tmp_path), offset)
+        assert checkpoints.read_gap(OsFileSystem(), str(tmp_path)) == known
+
+
 def test_the_lowest_hundred_ids_name_no_directory() -> None:
     assert [(MIGRATING, UNASSIGNED, LOST).index(number.to_bytes(16, "big")) for number in range(3)] == [0, 1, 2]
     assert all(is_reserved(number.to_bytes(16, "big")) for number in range(100))
@@ -134,6 +140,9 @@ def test_what_is_known_to_be_there_is_not_written_again(tmp_path: Path) -> None:
     assert it.jobs == []
     assert it.writer.mentions(KEY, [it.path])
     assert not it.writer.mentions(("u", 0), [it.path])
+    it.writer.later(it.path, {KEY: 1}, folder=str(tmp_path))
+    it.run(0)
+    assert f"sync_directory {tmp_path}" in it.fs.calls, "the folder has changed, the offsets have not"
 
 
 @pytest.mark.parametrize("at_once", [False, True])

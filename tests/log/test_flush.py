@@ -13,6 +13,7 @@ from pykafka_broker.broker.partitions.replicas import Replicas
 from pykafka_broker.clock import Clock
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoints import EPOCHS_FILE
 from pykafka_broker.log.jobs import run_inline
 from pykafka_broker.log.log_directory import LogDirectory
 from pykafka_broker.log.manager import LogListener, LogManager
@@ -225,6 +226,19 @@ def test_whoever_waits_for_what_is_truncated_is_told(tmp_path: Path) -> None:
     assert (kept, len(cut), again, ends(disk.log)) == ([None], 1, [None], (2, 2, 2))
 
 
+def test_a_sync_begun_before_a_truncation_says_nothing_of_later_records(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    disk.append()
+    disk.jobs.run()
+    disk.append(2)  # a sync of these begins
+    disk.log.truncate_to(1)
+    again = disk.append(2)
+    disk.jobs.run()
+    assert (ends(disk.log), again) == ((1, 1, 3), [])
+    disk.jobs.run()
+    assert (ends(disk.log), again) == ((3, 3, 3), [None])
+
+
 def test_after_a_crash_nothing_is_seen_before_its_sync_either(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.append()
@@ -293,12 +307,15 @@ def test_new_aborted_transactions_are_synced_with_the_batches(tmp_path: Path) ->
     assert synced()[:2] == ["log", "txnindex"]  # nobody knows how far it had come
 
 
-def test_the_indexes_of_a_complete_segment_are_synced(tmp_path: Path) -> None:
-    """Its batches may all have been synced while it was the active one."""
-    disk = Disk(tmp_path, segment_bytes=400, index_interval_bytes=0)
+@pytest.mark.parametrize("is_syncing", [False, True])
+def test_the_indexes_of_a_complete_segment_are_synced(tmp_path: Path, is_syncing: bool) -> None:
+    """Its batches may all have been synced, or the sync of the last one may have begun, while it was the active one."""
+    disk = Disk(tmp_path, segment_bytes=400, index_interval_bytes=0, flush_messages=1 << 40 if is_syncing else 1)
     for _ in range(4):
         disk.append(1, size=20)
         disk.jobs.run()
+    if is_syncing:
+        disk.logs.flush(disk.log, NOW)
     disk.log.roll(NOW)
     disk.fs.calls.clear()
     while disk.jobs.run():
@@ -306,6 +323,35 @@ def test_the_indexes_of_a_complete_segment_are_synced(tmp_path: Path) -> None:
     synced = {call.rpartition("/")[2] for call in disk.fs.calls if call.startswith("sync ")}
     base = f"{disk.log.segments[len(disk.log.segments) - 2].base_offset:020d}"
     assert {f"{base}.index", f"{base}.timeindex", f"{4:020d}.snapshot"} <= synced
+
+
+def test_a_deleted_segment_stays_deleted_once_later_records_are_synced(tmp_path: Path) -> None:
+    disk = Disk(tmp_path, segment_bytes=400)
+    while len(disk.log.segments) < 3:
+        disk.append(1, size=20)
+        disk.jobs.run()
+    disk.log.delete_records_before(disk.log.segments[1].base_offset)
+    disk.append(1, size=20)
+    while disk.jobs.run():
+        pass
+    assert retain(disk.log, NOW) == 1
+    disk.fs.calls.clear()
+    disk.append(1, size=20)
+    while disk.jobs.run():
+        pass
+    assert len(disk.log.segments) == 2, "a new segment would have had the folder synced too"
+    assert f"sync_directory {disk.log.directory}" in disk.fs.calls
+
+
+def test_a_new_leader_epoch_is_synced_with_its_first_batch(tmp_path: Path) -> None:
+    disk = Disk(tmp_path)
+    disk.append()
+    disk.jobs.run()
+    disk.fs.calls.clear()
+    disk.log.epochs.lead(3)
+    disk.append()
+    disk.jobs.run()
+    assert {f"sync {disk.log.directory}/{EPOCHS_FILE}", f"sync_directory {disk.log.directory}"} <= {*disk.fs.calls}
 
 
 def test_a_moved_log_is_committed(tmp_path: Path) -> None:

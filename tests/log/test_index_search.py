@@ -38,8 +38,9 @@ def test_searches_between_appends_and_truncations_find_what_is_there_then(tmp_pa
             entries.clear()
         elif step < 0.5:
             index.write_out()
-        for _ in range(20):
-            offset, position = draw.randrange(BASE, offset + 3), draw.randrange(position + 3)
+        asked = [(draw.randrange(BASE, offset + 3), draw.randrange(position + 3)) for _ in range(20)]
+        asked += [entries[at] for page in range(512, len(entries), 512) for at in (page - 1, page)]
+        for offset, position in asked:
             assert index.floor(offset) == max(((o, p) for o, p in entries if o <= offset), default=None)
             assert index.floor_position(position) == max(((o, p) for o, p in entries if p <= position), default=None)
 

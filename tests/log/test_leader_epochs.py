@@ -41,8 +41,10 @@ def test_epochs_are_cut_at_both_ends(tmp_path: Path) -> None:
     assert known.truncate_from_start(30)
     assert known.entries == [(4, 30), (7, 50)]
     assert not known.truncate_from_start(30)
+    assert known.truncate_from_start(31)
+    assert known.entries == [(4, 31), (7, 50)], "an older epoch ends where the log starts"
     assert known.truncate_from_end(50)
-    assert known.entries == [(4, 30)]
+    assert known.entries == [(4, 31)]
     assert not known.truncate_from_end(50)
 
 

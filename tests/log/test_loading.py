@@ -113,12 +113,26 @@ def without_its_last_batch(segment: Path) -> int:
     return last.base_offset
 
 
-@pytest.mark.parametrize("left", ["later records", "an empty file"])
+def test_an_epoch_whose_only_batch_is_cut_is_forgotten(tmp_path: Path) -> None:
+    logs = crashed(tmp_path, 4)
+    log = logs.get("t", 0)
+    log.append(batch(), NOW, leader_epoch=5)
+    assert log.epochs.latest == 5
+    without_its_last_batch(newest_segment(tmp_path))
+    with newest_segment(tmp_path).open("ab") as file:
+        file.write(bytes(10))
+    log = start(tmp_path).get("t", 0)
+    assert (log.log_end_offset, log.epochs.latest) == (8, 0)
+
+
+@pytest.mark.parametrize("left", ["later records", "later records and another gap", "an empty file"])
 def test_batches_missing_before_a_later_segment_leave_a_gap(tmp_path: Path, left: str) -> None:
     crashed(tmp_path)
     segments = sorted(tmp_path.glob("logs/t-0/*.log"))
     assert len(segments) > 2
     gap = without_its_last_batch(segments[0])
+    if left == "later records and another gap":
+        without_its_last_batch(segments[1])
     if left == "an empty file":
         segments[1].write_bytes(b"")
         for each in segments[2:]:
@@ -126,7 +140,7 @@ def test_batches_missing_before_a_later_segment_leave_a_gap(tmp_path: Path, left
     logs = start(tmp_path)
     log = logs.get("t", 0)
     assert log.gap == gap
-    assert log.log_end_offset == (60 if left == "later records" else int(segments[1].stem))
+    assert log.log_end_offset == (int(segments[1].stem) if left == "an empty file" else 60)
     logs.flush(log, NOW)
     logs.on_deadline(NOW + 60_000)
     release(logs)

@@ -11,7 +11,9 @@ import pytest
 
 from pykafka_broker.clock import Clock
 from pykafka_broker.errors import ApiError
+from pykafka_broker.log.checkpoints import EPOCHS_FILE
 from pykafka_broker.log.filesystem import FileCache
+from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.loading import Offsets, load_log
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.log.retention import retain
@@ -19,7 +21,7 @@ from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import MAGIC_OFFSET, check_crc, iter_batches, read_header
 from pykafka_broker.steps import at_once
-from tests.log.support import NOW, FailingFileSystem, Keeper, batch, marker, new_log, reopen
+from tests.log.support import NOW, FailingFileSystem, Keeper, batch, fetched, marker, new_log, reopen
 
 
 def heard_by(log: PartitionLog) -> Keeper:
@@ -341,20 +343,35 @@ def test_delete_records_moves_the_start_and_frees_whole_segments(tmp_path: Path)
 
 def test_truncation_forgets_offsets_indexes_epochs_and_producers(tmp_path: Path) -> None:
     log = new_log(tmp_path, segment_bytes=700, index_interval_bytes=50)
-    for number in range(20):
+    for number in range(22):
         log.append(
             batch(1, 50, timestamp=NOW + number, producer_id=1, epoch=0, sequence=number), NOW, leader_epoch=number // 5
         )
+    for offset in range(22):
+        log.read(offset, 1, 22)  # where these stood is remembered
     log.truncate_to(8)
     assert (log.log_end_offset, log.high_watermark) == (8, 8)
-    assert log.epochs.entries == [(0, 0), (1, 5)]
+    on_disk = LeaderEpochs.load(log.segments.files.fs, f"{log.directory}/{EPOCHS_FILE}")
+    assert log.epochs.entries == on_disk.entries == [(0, 0), (1, 5)]
     assert log.producers.entries[1].last_sequence == 7
     best = at_once(log.offset_for_timestamp(None))
     assert best is not None
     assert best.offset == 7
-    log.append(batch(1, 50, producer_id=1, epoch=0, sequence=8), NOW, leader_epoch=1)
-    assert [first for first, _ in read_all(log)] == list(range(9))
-    assert [first for first, _ in read_all(reopen(log))] == list(range(9))
+    for number in (8, 9, 10):
+        log.append(batch(1, 40, producer_id=1, epoch=0, sequence=number), NOW, leader_epoch=1)
+    assert [log.read(offset, 1, 11) is not None for offset in range(11)] == [True] * 11
+    assert [first for first, _ in read_all(log)] == list(range(11))
+    assert [first for first, _ in read_all(reopen(log))] == list(range(11))
+
+
+def test_a_cut_abort_does_not_hide_records_that_are_committed_in_its_place(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    log.append(batch(2, producer_id=1, epoch=0, transactional=True), NOW, origin=Origin.COORDINATOR)
+    log.append(marker(1, 0, commit=False), NOW, origin=Origin.COORDINATOR)
+    assert len(log.aborted_transactions(0, 3)) == 1
+    log.truncate_to(2)
+    log.append(marker(1, 0, commit=True), NOW, origin=Origin.COORDINATOR)
+    assert log.aborted_transactions(0, 3) == reopen(log).aborted_transactions(0, 3) == []
 
 
 def test_an_offset_gap_larger_than_an_index_can_hold_rolls(tmp_path: Path) -> None:
@@ -374,6 +391,24 @@ def garbage(kind: str, size: int) -> bytes:
         return b"\xff" * size
     rising = b"".join(struct.pack(">ii", 7 * number, 100 * number + 13) for number in range(1, size // 8))
     return rising if kind == "lies" else rising[: size // 2] + b"x"
+
+
+def test_a_gap_larger_than_an_index_can_hold_ends_a_run_of_batches(tmp_path: Path) -> None:
+    follower = new_log(tmp_path)
+    far = (1 << 31) + 5
+    follower.append_fetched(fetched(0) + fetched(1) + fetched(far), NOW)
+    assert [each.base_offset for each in follower.segments] == [0, far]
+
+
+@pytest.mark.parametrize("offset", [50, 20])
+def test_a_log_that_is_cut_behind_a_gap_ends_before_the_gap(tmp_path: Path, offset: int) -> None:
+    """The leader may have records in the gap, which the next fetch must ask for."""
+    follower = new_log(tmp_path)
+    follower.append_fetched(fetched(0, 3), NOW)
+    follower.roll(NOW, 50)
+    follower.append_fetched(fetched(50), NOW)
+    follower.truncate_to(offset)
+    assert follower.log_end_offset == reopen(follower).log_end_offset == 3
 
 
 @pytest.mark.parametrize("kind", ["zeros", "ones", "lies", "torn"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,9 @@ MINUTE = 60_000
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 
 
-def started(path: Path, fs: FailingFileSystem | None = None) -> LogManager:
+def started(path: Path, fs: FailingFileSystem | None = None, *, preallocate: bool = True) -> LogManager:
     logs = manager(path, fs)
-    config = topic_config(segment_bytes=2000, index_interval_bytes=100, flush_messages=1, preallocate=True)
+    config = topic_config(segment_bytes=2000, index_interval_bytes=100, flush_messages=1, preallocate=preallocate)
     logs.topic_config = lambda topic: config
     logs.start(NOW)
     return logs
@@ -55,13 +56,20 @@ def test_the_segment_before_the_recovery_point_is_completed(tmp_path: Path, lost
     assert log.append(batch(), NOW).base_offset == 8
 
 
-def test_a_clean_shutdown_syncs_what_it_completes(tmp_path: Path) -> None:
-    """A clean shutdown syncs the segments that it completes, even if every batch was synced before."""
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_a_clean_shutdown_syncs_what_it_completes(tmp_path: Path, is_rolled: bool) -> None:
+    """A clean shutdown syncs the segments that it completes, even if every batch was synced before; and those that were
+    completed when a sync found no descriptor.
+    """
     fs = FailingFileSystem()
-    logs = started(tmp_path, fs)
+    logs = started(tmp_path, fs, preallocate=not is_rolled)
     log = logs.create("t", 0, TOPIC_ID, NOW)
     for _ in range(4):
         log.append(batch(1, 100), NOW)
+    if is_rolled:
+        fs.failures = {"open partition.metadata": errno.EMFILE}
+        log.roll(NOW)
+        fs.failures = {}
     fs.calls.clear()
     logs.shutdown(NOW)
     synced = {call.rpartition("/")[2] for call in fs.calls if call.startswith(f"sync {tmp_path}/logs/t-0/")}

@@ -147,10 +147,26 @@ def test_idle_producers_are_forgotten_but_not_open_transactions(tmp_path: Path) 
     log = new_log(tmp_path)
     log.append(batch(producer_id=1, epoch=0, sequence=0), NOW)
     log.append(batch(producer_id=2, epoch=0, sequence=0, transactional=True), NOW)
+    log.append(marker(3, 7, commit=True), NOW, origin=Origin.COORDINATOR)  # of a transaction without records here
     log.producers.expire(NOW + 999, 1000)
-    assert {entry.producer_id for entry in log.producers.entries.values()} == {1, 2}
+    assert {entry.producer_id for entry in log.producers.entries.values()} == {1, 2, 3}
     log.producers.expire(NOW + 1000, 1000)
     assert {entry.producer_id for entry in log.producers.entries.values()} == {2}
+
+
+def test_a_log_that_begins_anew_below_its_last_snapshot_knows_nothing_of_it(tmp_path: Path) -> None:
+    log = new_log(tmp_path)
+    produce(log, 0, 10)
+    log.roll(NOW)
+    log.raise_log_start(10)
+    log.set_sole_replica(False)
+    produce(log, 10, 1, transactional=True)
+    log.append(marker(9, 0, commit=True), NOW, origin=Origin.COORDINATOR)
+    log.truncate_or_restart(4, NOW)
+    assert log.producers.first_unstable_offset is None, "the marker that had to be committed is gone"
+    produce(log, 0)
+    log.close()
+    assert snapshot_offsets(os.listdir(log.directory)) == [5]
 
 
 def test_last_stable_offset_after_a_restart_in_the_middle_of_transactions(tmp_path: Path) -> None:

@@ -33,6 +33,7 @@ from tests.log.support import (
     Keeper,
     SweptFileSystem,
     batch,
+    fetched,
     manager,
     marker,
     new_log,
@@ -115,6 +116,8 @@ def test_producers_and_their_transactions_are_known(leader: PartitionLog, follow
     assert follower.producers.entries.keys() == {7, 8}
     assert follower.producers.first_unstable_offset == 0, "the marker is not committed yet"
     assert follower.aborted_transactions(0, 6) == leader.aborted_transactions(0, 6) != []
+    follower.advance_high_watermark(3)
+    assert follower.last_stable_offset == 0, "the marker itself is not committed yet"
     follower.advance_high_watermark(4)
     assert follower.last_stable_offset == 4
     with pytest.raises(ApiError) as caught:
@@ -200,14 +203,6 @@ def test_a_full_disk_takes_back_what_it_has_begun(tmp_path: Path, leader: Partit
     assert content(follower) == content(leader)
 
 
-def fetched(base_offset: int, count: int = 1, size: int = 10) -> bytearray:
-    """Build a batch as a leader has it: with its base offset and its leader epoch."""
-    data = batch(count, size)
-    struct.pack_into(">q", data, 0, base_offset)
-    struct.pack_into(">i", data, 12, 0)
-    return data
-
-
 def test_a_segment_begun_for_a_batch_that_found_no_room_takes_no_earlier_one(tmp_path: Path) -> None:
     """The leader's log was compacted and had a gap; the next leader's has records there."""
     fs = FailingFileSystem()
@@ -221,6 +216,7 @@ def test_a_segment_begun_for_a_batch_that_found_no_room_takes_no_earlier_one(tmp
         follower.append_fetched(fetched(base_offset, 1, 150), NOW)
     before = content(follower)
     assert [each.base_offset for each in follower.segments] == [0, 3, 5]
+    assert snapshot_offsets(os.listdir(follower.directory)) == [3, 5]
     folder, config, offsets = follower.directory, follower.config, Offsets(0, 0)
     recover_folder(FileCache(fs), folder, "t-0", config, offsets, NOW)
     again = load_log(FileCache(fs), folder, "t", 0, config, offsets, Clock(NOW), Keeper())
@@ -286,7 +282,9 @@ def test_an_epoch_whose_first_append_has_failed_is_forgotten_with_a_cut_at_the_e
 def test_a_log_begins_anew_where_the_leader_begins(leader: PartitionLog, follower: PartitionLog) -> None:
     leader.append(batch(2, producer_id=7, epoch=0, sequence=0), NOW)
     catch_up(follower, leader)
+    follower.gap = 1
     follower.restart_at(100, NOW)
+    assert follower.gap is None, "the gap was in the old log"
     assert follower.truncations == 1, "what was copied or is being synced of it counts no more"
     assert (follower.log_start_offset, follower.log_end_offset, follower.high_watermark) == (100, 100, 100)
     assert (follower.epochs.entries, len(follower.segments), dict(follower.producers.entries)) == ([], 1, {})

@@ -11,6 +11,7 @@ import pytest
 from pykafka_broker.broker.api.fetch import fetch
 from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.log.filesystem import FileSlice
+from pykafka_broker.log.partition_log import Origin
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
@@ -18,6 +19,7 @@ from pykafka_broker.protocol.messages.fetch_response import FetchResponse, Parti
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
 from tests.broker.support import LightBroker, batch
+from tests.log.support import marker
 
 VERSION = 12
 BIG = 1 << 30
@@ -322,6 +324,17 @@ class TestIsolation:
         assert (committed.last_stable_offset, committed.high_watermark) == (1, 2)
         assert committed.aborted_transactions == []
         assert values(parts(answer(broker, asked({0: 0})))[0]) == [b"plain", b"open"]
+
+    def test_an_aborted_transaction_is_told_with_its_first_batch(self, broker: LightBroker) -> None:
+        """The transaction begins with the last batch for which the answer has room."""
+        broker.add("t")
+        log = broker.partition_log("t", 0)
+        begins = batch(b"open", producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+        log.append(begins, broker.now)
+        log.append(marker(1, 0, commit=False), broker.now, origin=Origin.COORDINATOR)
+        data = parts(answer(broker, asked({0: 0}, isolation_level=1, partition_max_bytes=1)))[0]
+        assert values(data) == [b"open"]
+        assert [(each.producer_id, each.first_offset) for each in data.aborted_transactions or ()] == [(1, 0)]
 
 
 @pytest.mark.parametrize(("version", "magic"), [(0, 0), (1, 0), (2, 1), (3, 1)])

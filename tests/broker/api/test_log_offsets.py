@@ -213,6 +213,14 @@ def compare(broker: LightBroker) -> None:
             assert answers == answers[:1] * 4
 
 
+def test_the_start_of_a_log_without_records_is_of_the_leaders_epoch(broker: LightBroker) -> None:
+    log = broker.partition_log("t", 0)
+    log.delete_records_before(log.high_watermark)
+    broker.change("t", leader=1)
+    found = answer(broker, -2)
+    assert (found.offset, found.leader_epoch) == (log.log_end_offset, broker.partition("t", 0).leader_epoch)
+
+
 def lasting(broker: LightBroker) -> int:
     """Return how many answers are kept in the form that is filled in."""
     return sum(isinstance(reply, StartsAndEnds) for reply in broker.services.replies._replies.values())

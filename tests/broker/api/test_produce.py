@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -299,6 +300,21 @@ def test_a_bomb_waits_in_slices_and_its_buffer_may_be_used_again(tmp_path: Path)
     read = log.read(0, 1 << 30, log.log_end_offset)
     assert read is not None
     assert bytes(read.records.read())[21:] == kept[21:]
+
+
+def test_batches_that_wait_for_their_turn_outlive_their_buffer(tmp_path: Path) -> None:
+    broker = LaterBroker(tmp_path)
+    broker.add("t", 3)
+    values = [random.Random(seed).randbytes(70_000) for seed in range(3)]
+    sent = [batch(value, codec=ZSTD) for value in values]
+    request = asked({index: memoryview(each) for index, each in enumerate(sent)})
+    reply = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), request)
+    assert isinstance(reply, Future)
+    for each in sent:
+        each[:] = bytes(len(each))
+    broker.go_on()
+    assert [each.error_code for each in reply.result().responses[0].partition_responses] == [ErrorCode.NONE] * 3
+    assert [stored(broker, index) for index in range(3)] == [[value] for value in values]
 
 
 def test_a_bomb_of_an_old_format_waits_in_slices_and_its_buffer_may_be_used_again(tmp_path: Path) -> None:

@@ -170,10 +170,12 @@ def test_nothing_is_left_of_a_wait_that_is_over(pair: LightBroker, end: Callable
     assert pair.purgatory.next_deadline() is None
 
 
-@pytest.mark.parametrize("acks", [1, -1])
-def test_a_sync_here_takes_as_long_as_it_takes(broker: LightBroker, monkeypatch: pytest.MonkeyPatch, acks: int) -> None:
+@pytest.mark.parametrize(("acks", "replicas"), [(1, (1,)), (-1, (1,)), (1, (1, 2))])
+def test_a_sync_here_takes_as_long_as_it_takes(
+    broker: LightBroker, monkeypatch: pytest.MonkeyPatch, acks: int, replicas: tuple[int, ...]
+) -> None:
     monkeypatch.setattr(LogManager, "must_sync", lambda *arguments: None)
-    broker.add("t", flush_messages="1")
+    broker.add("t", replicas=replicas, isr=replicas, flush_messages="1")
     producing = Producing(broker, acks=acks, timeout_ms=0)
     broker.on_deadline(NOW + TIMEOUT_MS)
     assert producing.waits

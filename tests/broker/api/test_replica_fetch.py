@@ -116,6 +116,33 @@ def test_new_records_and_new_commits_wake_it(broker: LightBroker) -> None:
     assert (data.high_watermark, len(data.records)) == (1, 0)
 
 
+def test_a_new_log_start_wakes_it(broker: LightBroker, follower: Follower) -> None:
+    append(broker, 3)
+    only(follower.ask(3))
+    assert follower.ask(None) is None
+    partition = broker.partition("t", 0)
+    partition.log.delete_records_before(2)
+    partition.moved()
+    assert only(follower.settled()).log_start_offset == 2
+    assert follower.ask(None) is None, "it has been told"
+
+
+def test_records_without_room_in_an_answer_are_in_the_next(broker: LightBroker) -> None:
+    follower = Follower(broker, broker.add("t", 2, replicas=(1, 2), isr=(1, 2)))
+    for index in range(2):
+        broker.partition("t", index).append(batch(b"v"), NOW)
+    found = []
+    for offset, others in ((0, [FetchPartition(1, 0, 0, -1, 0, BIG)]), (1, [])):
+        request = follower.request(offset)
+        request.topics[0].partitions += others
+        request.max_bytes = 1
+        answer = fetch(broker.services, broker.context(ApiKey.FETCH, VERSION), request)
+        assert isinstance(answer, FetchResponse)
+        (topic,) = follower.take(answer).responses
+        found.append([each.partition_index for each in topic.partitions if len(each.records)])
+    assert found == [[0], [1]]
+
+
 def test_one_that_waits_hears_of_records_once(broker: LightBroker, follower: Follower) -> None:
     assert follower.ask(0) is None
     progress = broker.partition("t", 0).followers

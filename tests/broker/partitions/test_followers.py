@@ -40,11 +40,11 @@ def test_the_slowest_in_sync_says_what_is_reached() -> None:
 def test_whoever_is_wished_for_counts_before_the_controller_agrees() -> None:
     group = followers(1)
     fetched(group, 2, 5, 10)
-    assert group.reached(10) == 10
+    assert (group.reached(10), group.leader_alone_counts) == (10, True)
     group.proposed_isr = (1, 2)
-    assert (group.reached(10), group.maximal_isr) == (5, (1, 2))
+    assert (group.reached(10), group.leader_alone_counts, group.maximal_isr) == (5, False, (1, 2))
     group.follow(state(1, epoch=1), 10, NOW)
-    assert (group.reached(10), group.proposed_isr) == (10, None), "it was refused"
+    assert (group.reached(10), group.leader_alone_counts, group.proposed_isr) == (10, True, None), "it was refused"
 
 
 def test_whoever_is_to_leave_counts_until_the_controller_agrees() -> None:
@@ -54,6 +54,15 @@ def test_whoever_is_to_leave_counts_until_the_controller_agrees() -> None:
     assert group.reached(10) == 5
     group.follow(state(1, epoch=1), 10, NOW + LAG_MS + 1)
     assert group.reached(10) == 10
+
+
+def test_nobody_has_to_leave_while_a_wish_waits() -> None:
+    """A second wish would take the place of the first, which the controller may grant."""
+    group = followers(1, 2)
+    late = NOW + LAG_MS + 1
+    assert group.without_laggards(late, 10) == (1,)
+    group.proposed_isr = (1, 2, 3)
+    assert group.without_laggards(late, 10) is None
 
 
 def test_what_is_told_again_takes_no_wish_back() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.partitions.fetch_session import FetchSession, SessionWatch
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
 from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.cluster.image import PartitionImage
@@ -351,6 +352,19 @@ def test_a_broker_that_was_here_with_a_newer_epoch_may_not_fetch(pair: Partition
         pair.fetched_by(ANOTHER_NODE, 0, NOW, broker_epoch=6)
     assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
     pair.fetched_by(ANOTHER_NODE, 0, NOW)  # older versions of Fetch carry none
+    with pytest.raises(ApiError):
+        pair.fetched_by(ANOTHER_NODE, 0, NOW, broker_epoch=6)
+
+
+@pytest.mark.parametrize("leader", [1, ANOTHER_NODE])
+def test_a_follower_that_waits_is_answered_when_the_leaders_epoch_ends(
+    broker: LightBroker, pair: Partition, leader: int
+) -> None:
+    watch = SessionWatch(FetchSession(1, NOW, {}, uses_topic_ids=False, privileged=True), lambda key: None)
+    pair.fetched_by(ANOTHER_NODE, 0, NOW, watch=(watch, ("t", 0)))
+    assert not watch
+    broker.change("t", leader=leader)
+    assert watch.take() == [("t", 0)]
 
 
 def test_nothing_is_committed_below_min_insync_replicas(broker: LightBroker) -> None:
@@ -407,6 +421,20 @@ def test_nobody_joins_without_what_was_there_when_the_leader_began(broker: Light
     assert (partition.high_watermark, replication.submitted) == (0, [])
     partition.fetched_by(ANOTHER_NODE, 3, NOW)
     assert replication.submitted == [(1, 2)]
+
+
+def test_an_append_is_not_committed_without_a_follower_that_the_controller_may_have_taken_in(
+    broker: LightBroker,
+) -> None:
+    broker.add("t", replicas=(1, 2), leader=ANOTHER_NODE)
+    log, replication = broker.services.replicas.replica("t", 0).log, Wishes()
+    partition = Partition(log, PartitionImage(1, (1, 2), (1,), 1), 1, lambda _: None, NOW, replication)
+    partition.fetched_by(ANOTHER_NODE, append(partition), NOW)
+    assert (partition.high_watermark, replication.submitted) == (1, [(1, 2)])
+    append(partition)
+    partition.review_isr(NOW + 30_001)  # the follower has fallen behind, and the controller has not answered
+    append(partition)
+    assert partition.high_watermark == 1
 
 
 def test_a_follower_knows_no_more_committed_than_it_has(broker: LightBroker) -> None:

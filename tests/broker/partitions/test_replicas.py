@@ -221,6 +221,35 @@ def test_a_deleted_topic_is_unknown_and_a_new_one_begins_anew(broker: LightBroke
     assert not old.is_leader
 
 
+def test_a_wait_in_a_topic_whose_deletion_is_under_way_ends_with_the_broker(
+    broker: LightBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pykafka_broker.broker.partitions.replicas._DELETED_AT_ONCE", 1)
+    replicas, later = broker.services.replicas, list[Callable[[], object]]()
+    monkeypatch.setattr(replicas, "slices", Slices(later.append))
+    topic_id = broker.add("t", 2)
+    told = Told(broker.partition("t", 1))
+    commit(broker, RemoveTopicRecord(topic_id))
+    assert told.code is None
+    replicas.give_up()
+    assert told.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+def test_a_deletion_under_way_deletes_nothing_of_a_new_topic_of_the_name(
+    broker: LightBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pykafka_broker.broker.partitions.replicas._DELETED_AT_ONCE", 1)
+    later: list[Callable[[], object]] = []
+    monkeypatch.setattr(broker.services.replicas, "slices", Slices(later.append))
+    commit(broker, RemoveTopicRecord(broker.add("t", 2)))
+    new_id = broker.add("t", 2)
+    broker.partition("t", 1).append(batch(b"new"), NOW)
+    while later:
+        later.pop(0)()
+    log = broker.logs.get("t", 1)
+    assert (log.topic_id, log.log_end_offset) == (new_id, 1)
+
+
 def test_a_topic_may_be_replaced_by_one_change(broker: LightBroker) -> None:
     old_id, new_id = broker.add("t"), b"n" * 16
     old = broker.partition("t", 0)

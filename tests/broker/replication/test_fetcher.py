@@ -321,6 +321,15 @@ def test_records_that_a_crash_may_have_taken_are_fetched_again(following: Follow
     assert (log.log_end_offset, log.high_watermark) == (5, 5)
 
 
+def test_a_gap_below_the_logs_start_leaves_the_start_where_it_is(following: Following) -> None:
+    following.answer(records(0, 3, high_watermark=3))
+    log = following.partition(0).log
+    log.raise_log_start(2)
+    log.gap = 1
+    following.answer(PartitionData(0, high_watermark=5, log_start_offset=2, records=b""))
+    assert (following.named, log.gap, log.log_start_offset) == ({0: 2}, None, 2)
+
+
 @pytest.mark.parametrize("in_flight", ["an error", "nothing"])
 def test_a_log_that_begins_anew_while_its_old_offset_is_fetched(following: Following, in_flight: str) -> None:
     following.answer(failure(0, ErrorCode.OFFSET_OUT_OF_RANGE))

@@ -79,6 +79,18 @@ def test_all_that_wish_are_asked_for_together(asked: Asked) -> None:
     assert (first.leader_epoch, first.partition_epoch, first.new_isr) == (0, epoch, [])
 
 
+def test_a_follower_is_named_with_the_broker_epoch_of_its_fetches(asked: Asked) -> None:
+    """A broker that has registered anew may have lost what it had fetched: the controller refuses the former epoch."""
+    partition = asked.wish(0)
+    assert partition.followers is not None
+    follower = partition.followers.get(2)
+    assert follower is not None
+    follower.broker_epoch = asked.changes._node.epoch_of(2) + 100
+    asked.send()
+    (_, named) = asked.requests[0].topics[0].partitions[0].new_isr_with_epochs
+    assert (named.broker_id, named.broker_epoch) == (2, follower.broker_epoch)
+
+
 def test_who_wishes_while_an_answer_is_waited_for_is_next(asked: Asked) -> None:
     first = asked.wish(0)
     epoch = first.state.partition_epoch
@@ -156,6 +168,24 @@ def test_only_what_is_refused_for_certain_is_taken_back(
     assert partition.followers is not None
     assert (partition.followers.proposed_isr, partition.isr) == (proposed, (1,))
     assert asked.changes.due is None, "the metadata is to tell"
+
+
+def test_a_late_refusal_takes_back_no_newer_wish(asked: Asked) -> None:
+    partition = asked.wish(0)
+    asked.send()
+    asked.broker.change("t", 0, isr=[1])
+    asked.wish(0)
+    asked.answer(PartitionData(0, ErrorCode.INELIGIBLE_REPLICA))
+    assert partition.followers is not None
+    assert partition.followers.proposed_isr == (1, 2)
+    assert asked.send() == [0]
+
+
+def test_an_isr_of_another_leader_epoch_is_left_to_the_metadata(asked: Asked) -> None:
+    partition = asked.wish(0)
+    asked.send()
+    asked.answer(PartitionData(0, 0, 1, 1, [1, 2], 0, partition.state.partition_epoch + 1))
+    assert (partition.isr, partition.leader_epoch) == ((1,), 0)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NEW_LEADER_ELECTED, ErrorCode.INELIGIBLE_REPLICA])

@@ -22,7 +22,7 @@ from pykafka_broker.records.compression import LZ4, NONE
 from pykafka_broker.records.errors import InvalidRecord
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import BatchRecord, iter_records
-from tests.log.support import DATA, NOW, Keeper, batch, marker, new_log, reopen, topic_config
+from tests.log.support import DATA, NOW, FailingFileSystem, Keeper, batch, marker, new_log, reopen, topic_config
 
 RETENTION_MS = 864_000_000
 FS = OsFileSystem()
@@ -150,6 +150,19 @@ def test_a_compressed_record_that_is_too_large_ends_the_cleaning(
         log.config = topic_config(cleanup_policy=["compact"], max_decompressed_message_bytes=207)
     clean(log, first_dirty)
     assert [key for _, key, _ in records(log)] == ["b", "c", "a"]
+
+
+def test_the_new_files_are_synced_before_they_take_the_place_of_the_old(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    log = compacted(tmp_path, fs=fs)
+    for _ in range(2):
+        put(log, ("a", "1"), ("b", "2"))
+    log.roll(NOW)
+    fs.calls.clear()
+    clean(log)
+    renamed = next(at for at, call in enumerate(fs.calls) if call.startswith("rename "))
+    synced = {call.rpartition("/")[2] for call in fs.calls[:renamed] if call.startswith("sync ")}
+    assert {f"{0:020d}{kind}.cleaned" for kind in (".log", ".index", ".timeindex")} <= synced
 
 
 def test_a_second_round_merges_small_segments(tmp_path: Path) -> None:

@@ -396,6 +396,17 @@ def test_a_cleaning_under_settings_that_were_changed_begins_anew(tmp_path: Path)
     assert not logs.cleaner.uncleanable
 
 
+def test_a_log_counts_as_clean_once_its_folder_is_synced(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = started(tmp_path, fs)
+    fill(logs, "t")
+    fs.calls.clear()
+    logs.on_deadline(NOW + BACKOFF)
+    calls = fs.calls[: fs.calls.index(f"rename {tmp_path}/logs/cleaner-offset-checkpoint.tmp")]
+    exchanged = max(at for at, call in enumerate(calls) if call.startswith(f"rename {tmp_path}/logs/t-0/"))
+    assert f"sync_directory {tmp_path}/logs/t-0" in calls[exchanged:]
+
+
 def swap_names(path: Path) -> int:
     """Return how many renames a cleaning of the log t-0 takes."""
     fs = SweptFileSystem()
