@@ -545,15 +545,18 @@ class ClusterFault(Fault):
 
 
 # A `Fault` by broker, and by its id there; None after its removal, which a broker that is away does not hear of.
+# Chaos that was ended meanwhile stands there under an id that no fault has.
+CHAOS = 0
 FaultHandles = dict[tuple[int, int], Any]
 
 
 class ClusterFaults(Faults):
     """The faults of several brokers."""
 
-    def __init__(self, nodes: Mapping[int, KafkaBroker], handles: FaultHandles) -> None:
+    def __init__(self, nodes: Mapping[int, KafkaBroker], handles: FaultHandles, away: Iterable[int] = ()) -> None:
         self._nodes = dict(nodes)
         self._handles = handles
+        self._away = list(away)
 
     @property
     def control(self) -> ControlClient:
@@ -584,7 +587,11 @@ class ClusterFaults(Faults):
         return [{**fault, "node_id": node_id} for node_id, node in nodes for fault in node.faults.all()]
 
     def clear(self) -> None:
-        """End all faults, chaos included."""
+        """End all faults, chaos included; a broker that is away comes back without them."""
+        for key in self._handles:
+            if key[0] in (*self._nodes, *self._away):
+                self._handles[key] = None
+        self._handles |= {(node_id, CHAOS): None for node_id in self._away}
         for node in self._nodes.values():
             node.faults.clear()
 
@@ -646,7 +653,8 @@ class ClusterTraffic(ClusterNodes):
     @property
     def faults(self) -> ClusterFaults:
         """The faults of all running brokers; `cluster.faults.on(1)` are the faults of broker 1."""
-        return ClusterFaults(self._brokers_that_run(), self._fault_handles)
+        running = self._brokers_that_run()
+        return ClusterFaults(running, self._fault_handles, [broker for broker in self._ids if broker not in running])
 
     def _brokers_that_run(self) -> dict[int, KafkaBroker]:
         self._running()

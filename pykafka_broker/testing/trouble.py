@@ -21,13 +21,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.arguments import check_count, check_timeout, check_type
+from pykafka_broker.testing.cluster_nodes import CHAOS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
 
 if TYPE_CHECKING:
     from pykafka_broker.testing.answers import ChaosState, FaultState, Topic
     from pykafka_broker.testing.cluster_data import ClusterData
-    from pykafka_broker.testing.cluster_nodes import FaultHandles
     from pykafka_broker.testing.process import KafkaBroker
 
 KINDS = ("kill", "stop", "pause", "partition", "fill_disk", "break_disk", "move_leader", "move_coordinator")
@@ -39,7 +39,7 @@ _AWAY_MS = range(100, 2500)
 _LOOK_S = 0.02
 OF_CLIENTS = ("Produce", "FindCoordinator", "ListOffsets")  # the first requests of clients, which no broker sends
 _GONE = (BrokerError, ControlError, OSError)  # a broker that has ended meanwhile
-NO_REQUEST = "no such request came as `at` has it"
+NO_REQUEST = "no request that matches `at` has come"
 
 
 class Blow(NamedTuple):
@@ -306,6 +306,7 @@ class ClusterTrouble:
     def _kept(self, node: KafkaBroker, broker: int) -> _Kept:
         """Return the faults of a broker; an id that was removed before belongs to an earlier process."""
         kept, handles = _Kept.of(node), self._cluster._fault_handles
+        handles.pop((broker, CHAOS), None)
         for each in kept.faults:
             if handles.get((broker, each["id"])) is None:
                 handles.pop((broker, each["id"]), None)
@@ -330,7 +331,7 @@ class TroubleAtRequest(ClusterTrouble):
     """A single trouble that comes when a request arrives, which waits until it has come, or can't come."""
 
     _tries_again = False
-    _awaited = "no request that matches `at` has come"
+    _awaited = NO_REQUEST
 
     def __init__(self, cluster: ClusterData, blow: Blow, *, insists: bool) -> None:
         assert blow.at is not None
@@ -402,7 +403,7 @@ class _Kept(NamedTuple):
                 if handle is not None:
                     handle.id, handle._control = fault.id, handle._control.at(fault.control)
                     handles[broker, fault.id] = handle
-            if self.chaos is not None:
+            if self.chaos is not None and (broker, CHAOS) not in handles:
                 limits: Any = {name: self.chaos[name] for name in ("events", "api", "client_id", "topic", "group")}
                 node.faults.chaos(self.chaos["seed"], self.chaos["rate"], **limits)
 

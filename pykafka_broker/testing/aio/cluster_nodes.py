@@ -23,7 +23,7 @@ from pykafka_broker.testing.answers import Advice, ChaosHit, ChaosState, Cluster
 from pykafka_broker.testing.arguments import check_count, check_type
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, entered, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_nodes import FaultHandles, SESSION, SESSION_MS, WAIT_S, _LED_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
+from pykafka_broker.testing.cluster_nodes import CHAOS, FaultHandles, SESSION, SESSION_MS, WAIT_S, _LED_S, _MOST_REQUESTS, _MOST_STEPS, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, NotReached, WaitTimeout
 from pykafka_broker.testing.history import late, rows_of_file
@@ -505,9 +505,10 @@ class AsyncClusterFault(AsyncFault):
 class AsyncClusterFaults(AsyncFaults):
     """The faults of several brokers."""
 
-    def __init__(self, nodes: Mapping[int, AsyncKafkaBroker], handles: FaultHandles) -> None:
+    def __init__(self, nodes: Mapping[int, AsyncKafkaBroker], handles: FaultHandles, away: Iterable[int] = ()) -> None:
         self._nodes = dict(nodes)
         self._handles = handles
+        self._away = list(away)
 
     @property
     def control(self) -> AsyncControlClient:
@@ -539,7 +540,11 @@ class AsyncClusterFaults(AsyncFaults):
         return [{**fault, "node_id": node_id} for node_id, node in nodes for fault in await node.faults.all()]
 
     async def clear(self) -> None:
-        """End all faults, chaos included."""
+        """End all faults, chaos included; a broker that is away comes back without them."""
+        for key in self._handles:
+            if key[0] in (*self._nodes, *self._away):
+                self._handles[key] = None
+        self._handles |= {(node_id, CHAOS): None for node_id in self._away}
         for node in self._nodes.values():
             await node.faults.clear()
 
@@ -601,7 +606,8 @@ class AsyncClusterTraffic(AsyncClusterNodes):
     @property
     def faults(self) -> AsyncClusterFaults:
         """The faults of all running brokers; `cluster.faults.on(1)` are the faults of broker 1."""
-        return AsyncClusterFaults(self._brokers_that_run(), self._fault_handles)
+        running = self._brokers_that_run()
+        return AsyncClusterFaults(running, self._fault_handles, [broker for broker in self._ids if broker not in running])
 
     def _brokers_that_run(self) -> dict[int, AsyncKafkaBroker]:
         self._running()
