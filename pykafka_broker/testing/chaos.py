@@ -20,7 +20,7 @@ from pykafka_broker.testing.trouble import DEFAULT_MEAN_MS, Blow, ClusterTrouble
 if TYPE_CHECKING:
     from pykafka_broker.testing.answers import ChaosHit
     from pykafka_broker.testing.cluster import KafkaCluster
-    from pykafka_broker.testing.cluster_nodes import ClusterFaults
+    from pykafka_broker.testing.cluster_traffic import ClusterFaults
     from pykafka_broker.testing.traffic import Fault, Faults
 
     Hit = ChaosHit | Blow

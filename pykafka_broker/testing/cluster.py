@@ -43,7 +43,7 @@ from pykafka_broker.testing.arguments import (
     listed,
 )
 from pykafka_broker.testing.cluster_data import ClusterData
-from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS, FaultHandles
+from pykafka_broker.testing.cluster_traffic import SESSION, SESSION_MS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, WaitTimeout, all_at_once
 from pykafka_broker.testing.process import KafkaBroker, security_of

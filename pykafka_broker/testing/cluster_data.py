@@ -1,4 +1,4 @@
-"""Records and groups of a cluster, without a client: the other half of `KafkaCluster` beside `cluster_nodes`.
+"""Records and groups of a cluster, without a client: the third part of `KafkaCluster`, after `cluster_traffic`.
 
 Rule: a broker has the records of the partitions it leads, and the groups and transactions it coordinates. The caller
 need not know which broker that is, nor that another broker takes over meanwhile. Records are written by an idempotent
@@ -21,7 +21,8 @@ from pykafka_broker.control.schema import meant
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.answers import CommittedPartition, Group, GroupSummary, Topic
 from pykafka_broker.testing.arguments import check_count, epoch_ms
-from pykafka_broker.testing.cluster_nodes import WAIT_S, ClusterTraffic
+from pykafka_broker.testing.cluster_nodes import WAIT_S
+from pykafka_broker.testing.cluster_traffic import ClusterTraffic
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.controlled import names_to_keep
 from pykafka_broker.testing.data import (

@@ -39,7 +39,7 @@ from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersR
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.messages.metadata_response import MetadataResponsePartition, MetadataResponseTopic
 from pykafka_broker.testing.arguments import config_texts
-from pykafka_broker.testing.cluster_nodes import SESSION, SESSION_MS
+from pykafka_broker.testing.cluster_traffic import SESSION, SESSION_MS
 from pykafka_broker.testing.control_client import ControlClient, ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
 from pykafka_broker.testing.partial_recordings import forget_epochs

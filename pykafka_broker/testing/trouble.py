@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykafka_broker.errors import counted
 from pykafka_broker.testing.arguments import check_count, check_timeout, check_type
-from pykafka_broker.testing.cluster_nodes import CHAOS, FaultHandles
+from pykafka_broker.testing.cluster_traffic import CHAOS, FaultHandles
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
 

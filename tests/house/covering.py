@@ -302,7 +302,7 @@ COVERED_BY: dict[str, tuple[str, str]] = {
     "testing/test_cluster_dialect.py": (
         "does all that a cluster can, in both forms",
         """
-        testing/asynchronous_cluster testing/cluster_nodes
+        testing/asynchronous_cluster testing/cluster_nodes testing/cluster_traffic
         """,
     ),
     "testing/test_process.py": (

@@ -14,10 +14,10 @@ import pytest
 from pykafka_broker import testing
 from pykafka_broker.control import answers as control_answers
 from pykafka_broker.testing import answers
-from pykafka_broker.testing.aio import cluster_nodes as aio_cluster_nodes
+from pykafka_broker.testing.aio import cluster_traffic as aio_cluster_traffic
 from pykafka_broker.testing.aio import controlled as aio_controlled
 from pykafka_broker.testing.aio import traffic as aio_traffic
-from pykafka_broker.testing.cluster_nodes import ClusterClock, ClusterFault, ClusterFaults
+from pykafka_broker.testing.cluster_traffic import ClusterClock, ClusterFault, ClusterFaults
 from pykafka_broker.testing.controlled import BrokerClock
 from pykafka_broker.testing.traffic import Fault, Faults
 
@@ -32,8 +32,8 @@ CLASSES = (
     testing.NewRecord,
     *(BrokerClock, Faults, Fault, ClusterClock, ClusterFaults, ClusterFault),
     *(aio_controlled.AsyncBrokerClock, aio_traffic.AsyncFaults, aio_traffic.AsyncFault),
-    *(aio_cluster_nodes.AsyncClusterClock, aio_cluster_nodes.AsyncClusterFaults),
-    aio_cluster_nodes.AsyncClusterFault,
+    *(aio_cluster_traffic.AsyncClusterClock, aio_cluster_traffic.AsyncClusterFaults),
+    aio_cluster_traffic.AsyncClusterFault,
 )
 UNTYPED = {
     "client_config": "keyword arguments of a client's library, whose types are its own",

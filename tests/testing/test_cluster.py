@@ -20,7 +20,7 @@ from pykafka_broker.platform import KILL
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, WaitTimeout
 from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
 from pykafka_broker.testing.cluster import cluster_id_in, format_directories, new_cluster_id
-from pykafka_broker.testing.cluster_nodes import ClusterTraffic
+from pykafka_broker.testing.cluster_traffic import ClusterTraffic
 from tests.testing.test_process import wait_until_gone
 
 

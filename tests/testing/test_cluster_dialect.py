@@ -39,7 +39,7 @@ from pykafka_broker.testing import (
     RemoteBroker,
     WaitTimeout,
 )
-from pykafka_broker.testing.cluster_nodes import ClusterClock, ClusterFault, ClusterFaults, ClusterHistory
+from pykafka_broker.testing.cluster_traffic import ClusterClock, ClusterFault, ClusterFaults, ClusterHistory
 from pykafka_broker.testing.controlled import BrokerClock
 from pykafka_broker.testing.history import History
 from pykafka_broker.testing.traffic import Fault, Faults

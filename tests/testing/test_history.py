@@ -18,7 +18,7 @@ from pykafka_broker.testing import (
     KafkaCluster,
     RemoteBroker,
     WaitTimeout,
-    cluster_nodes,
+    cluster_traffic,
 )
 from pykafka_broker.testing.controlled import Controlled
 from pykafka_broker.testing.history import Questions
@@ -296,7 +296,7 @@ def test_logs_that_a_broker_does_not_tell_are_no_sound_ones(
         return rows(self, part)
 
     monkeypatch.setattr(KafkaBroker, "_rows", told)
-    monkeypatch.setattr(cluster_nodes, "_LED_S", 0)
+    monkeypatch.setattr(cluster_traffic, "_LED_S", 0)
     with pytest.raises(WaitTimeout, match="the logs are unknown: no answer"):
         cluster.check()
 

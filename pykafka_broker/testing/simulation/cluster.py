@@ -35,7 +35,7 @@ from pykafka_broker.testing.aio.cluster_data import AsyncClusterData
 from pykafka_broker.testing.answers import ConfigValue, Snapshot, Topic
 from pykafka_broker.testing.arguments import check_count, config_texts
 from pykafka_broker.testing.client_settings import client_settings
-from pykafka_broker.testing.cluster_nodes import SESSION, FaultHandles
+from pykafka_broker.testing.cluster_traffic import SESSION, FaultHandles
 from pykafka_broker.testing.control_client import ControlError
 from pykafka_broker.testing.data import BrokerError, WaitTimeout
 from pykafka_broker.testing.process import security_of

@@ -15,7 +15,7 @@ from pykafka_broker.config.extensions import EMULATE
 from pykafka_broker.releases.release import is_ahead, release
 from pykafka_broker.testing.arguments import check_known
 from pykafka_broker.testing.cluster import INTERNAL, INTERNAL_TOPIC_FACTORS, NODES, QUICK, format_request
-from pykafka_broker.testing.cluster_nodes import SESSION
+from pykafka_broker.testing.cluster_traffic import SESSION
 from pykafka_broker.testing.security_spec import SecuritySpec
 from pykafka_broker.testing.simulation.broker import CLIENTS, CONTROLLERS, INNER
 from pykafka_broker.testing.simulation.disk import CrashFileSystem
