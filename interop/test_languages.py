@@ -4,8 +4,11 @@ What the lines say is what Apache Kafka makes the same programs say (`--target=k
 runs always, where Node.js is; the others, and those against a broker that goes away meanwhile, with `--slow`.
 """
 
+import os
+import re
 import subprocess
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
 
@@ -120,6 +123,19 @@ def test_platformatic(bootstrap: str) -> None:
 @pytest.mark.parametrize(("program", "expected"), [("franz", FRANZ), ("sarama", SARAMA), ("kafkago", KAFKA_GO)])
 def test_go(bootstrap: str, program: str, expected: dict[str, str]) -> None:
     assert run([*toolchains.go(program), bootstrap]) == expected
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_what_franz_go_tests_itself_by(new_broker: NewBroker, tmp_path: Path) -> None:
+    """The tests of franz-go: groups of all kinds and transactions, whose members come and go, record by record."""
+    of_its_sources = "-test.skip=TestOptValuesCoversEveryOption"
+    command = [*toolchains.go_tests("github.com/twmb/franz-go/pkg/kgo"), of_its_sources, "-test.timeout=800s"]
+    settings = {"KGO_SEEDS": new_broker().bootstrap_servers, "KGO_TEST_RF": "1", "KGO_TEST_RECORDS": "20000"}
+    tests = subprocess.run(
+        command, cwd=tmp_path, env=os.environ | settings, capture_output=True, text=True, timeout=850, check=False
+    )
+    assert tests.returncode == 0, "\n".join(re.findall(r"^ *--- FAIL.*", tests.stdout, re.M)) or tests.stderr[-4000:]
 
 
 @pytest.mark.slow

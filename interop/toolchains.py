@@ -82,6 +82,15 @@ def go(program: str) -> list[str]:
     return [str(folder / program)]
 
 
+def go_tests(package: str) -> list[str]:
+    """Return the command of the tests that a Go package brings along."""
+    need("go")
+    sources, folder = SOURCES / "go", BUILT / "go" / f"{Path(package).name}-tests"
+    tests = str(folder / "tests")
+    made_once(folder, digest(sources), lambda: run(["go", "test", "-c", "-o", tests, package], sources))
+    return [tests]
+
+
 def node(program: str) -> list[str]:
     return ["node", str(npm_packages("node") / program)]
 
