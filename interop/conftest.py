@@ -2,12 +2,15 @@
 has to pass there first, since what Kafka does is the measure.
 """
 
+from __future__ import annotations
+
 import locale
 import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
+from typing import TYPE_CHECKING
 
 import pytest
 from kafka import KafkaAdminClient
@@ -16,6 +19,12 @@ from kafka.admin import NewTopic
 from interop.java_exceptions import plain_exceptions
 from interop.java_transactions import JavaClients
 from interop.targets import BROKERS, Target, start
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser
+
+    from interop.browsing import Tab
+    from pykafka_broker.testing import KafkaBroker
 
 NewBroker = Callable[..., Target]
 MakeTopic = Callable[..., str]
@@ -148,3 +157,22 @@ def make_topic(request: pytest.FixtureRequest, admin: KafkaAdminClient, broker_c
 def topic(make_topic: MakeTopic) -> str:
     """A topic of one partition."""
     return make_topic()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    from interop.browsing import started_browser  # skips the test where there is no playwright
+
+    with started_browser() as browser:
+        yield browser
+
+
+@pytest.fixture
+def tab(browser: Browser, broker: KafkaBroker) -> Iterator[Tab]:
+    """A tab on the page of the broker of the test's module."""
+    from interop.browsing import Tab
+
+    tab = Tab(browser, broker)
+    yield tab
+    tab.close()
+    assert tab.wrongs == []

@@ -24,7 +24,7 @@ from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
 from confluent_kafka.schema_registry.avro import AvroSerializer
 from confluent_kafka.serialization import MessageField, SerializationContext
 
-from interop.browsing import TIMEOUT_MS, Tab, playwright, produce, see, started_browser
+from interop.browsing import TIMEOUT_MS, Tab, playwright, produce, see
 from interop.raw import RawClient
 from pykafka_broker.protocol.messages.get_telemetry_subscriptions_request import GetTelemetrySubscriptionsRequest
 from pykafka_broker.protocol.messages.push_telemetry_request import PushTelemetryRequest
@@ -41,20 +41,6 @@ HOSTILE = "<img src=x onerror=\"document.title='broken into'\"><script>document.
 def broker() -> Iterator[KafkaBroker]:
     with KafkaBroker({"num.partitions": 1}, schema_registry=True) as broker:
         yield broker
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started_browser() as browser:
-        yield browser
-
-
-@pytest.fixture
-def tab(browser: Browser, broker: KafkaBroker) -> Iterator[Tab]:
-    tab = Tab(browser, broker)
-    yield tab
-    tab.close()
-    assert tab.wrongs == []
 
 
 def test_every_view_shows_what_it_is_for(tab: Tab, broker: KafkaBroker) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, cast
@@ -12,17 +11,11 @@ from typing import TYPE_CHECKING, cast
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from interop.browsing import TIMEOUT_MS, Tab, playwright, produce, see, started_browser
+from interop.browsing import TIMEOUT_MS, Tab, playwright, produce, see
 from pykafka_broker.testing import KafkaBroker, KafkaCluster
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started_browser() as browser:
-        yield browser
 
 
 def test_a_cluster_is_seen_as_one(browser: Browser) -> None:

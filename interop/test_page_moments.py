@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from interop.browsing import Tab, playwright, produce, see, started_browser
+from interop.browsing import Tab, playwright, produce, see
 from interop.raw import RawClient
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.list_offsets_request import (
@@ -32,20 +32,6 @@ LONG = 2**60 + 1
 def broker() -> Iterator[KafkaBroker]:
     with KafkaBroker({"num.partitions": 1}, schema_registry=True) as broker:
         yield broker
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with started_browser() as browser:
-        yield browser
-
-
-@pytest.fixture
-def tab(browser: Browser, broker: KafkaBroker) -> Iterator[Tab]:
-    tab = Tab(browser, broker)
-    yield tab
-    tab.close()
-    assert tab.wrongs == []
 
 
 def held(page: Page, pattern: str) -> list[Route]:

@@ -156,7 +156,7 @@ def test_records_that_a_leader_has_lost_are_read_anew_from_where_its_log_parts(r
 
 
 def test_a_topic_that_is_created_again_is_read_from_its_own_start(broker: KafkaBroker) -> None:
-    """It has another id (KIP-516), and more records than the position says."""
+    """A topic with another id (KIP-516), and more records than the position says."""
     broker.produce("again", ["old", "old"])
 
     async def work(client: Client) -> None:

@@ -101,7 +101,7 @@ def test_what_is_not_committed_comes_again(run: Callable[[Work], None], broker: 
 def test_a_position_is_committed_again_if_its_leader_epoch_is_another(
     run: Callable[[Work], None], broker: KafkaBroker
 ) -> None:
-    """As after a truncation: the next member would go back once more."""
+    """Go back after a truncation: without a commit, the next member would go back once more."""
 
     async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
         topic = settings["group.id"]
@@ -138,7 +138,7 @@ def test_members_share_the_partitions(run: Callable[[Work], None], broker: Kafka
 def test_a_member_that_is_not_polled_leaves_until_it_is_polled_again(
     run: Callable[[Work], None], broker: KafkaBroker
 ) -> None:
-    """Its heartbeats go on by themselves, and would keep the partitions from others for ever (KIP-62)."""
+    """Heartbeats go on by themselves, and would keep the partitions from others for ever (KIP-62)."""
 
     async def work(one: Client, two: Client, settings: dict[str, str]) -> None:
         topic = settings["group.id"]

@@ -551,7 +551,7 @@ def test_an_exception_of_one_delivery_keeps_no_other_from_its_own(broker: KafkaB
 def test_an_exception_that_ends_the_block_is_logged_no_second_time(
     broker: KafkaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As where each delivery is printed, and nobody reads the output any more."""
+    """A callback that prints each delivery, where nobody reads the output any more."""
 
     def broken(_: Delivery) -> None:
         raise BrokenPipeError

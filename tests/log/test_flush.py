@@ -309,7 +309,7 @@ def test_new_aborted_transactions_are_synced_with_the_batches(tmp_path: Path) ->
 
 @pytest.mark.parametrize("is_syncing", [False, True])
 def test_the_indexes_of_a_complete_segment_are_synced(tmp_path: Path, is_syncing: bool) -> None:
-    """Its batches may all have been synced, or the sync of the last one may have begun, while it was the active one."""
+    """All batches may have been synced, or the sync of the last one begun, while the segment was the active one."""
     disk = Disk(tmp_path, segment_bytes=400, index_interval_bytes=0, flush_messages=1 << 40 if is_syncing else 1)
     for _ in range(4):
         disk.append(1, size=20)

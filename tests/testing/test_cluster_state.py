@@ -265,7 +265,7 @@ def test_directories_of_the_config_are_not_shared(tmp_path: object) -> None:
 
 
 def test_a_reset_begins_new_histories() -> None:
-    """What came before, by a clock that was ahead, would seem to come after what follows."""
+    """Facts from before, by a clock that was ahead, would seem to come after what follows."""
     with KafkaCluster(2, in_process=True, history=True) as cluster:
         cluster.clock.advance(minutes=1)
         for value in ("before", "after"):

@@ -102,7 +102,7 @@ def test_with_other_data_the_history_begins_anew(broker: KafkaBroker) -> None:
 
 @pytest.mark.usefixtures("topic")
 def test_a_group_whose_offsets_are_deleted_begins_anew(broker: KafkaBroker) -> None:
-    """What it then leaves out would count as skipped."""
+    """Records that the group then leaves out would count as skipped."""
     broker.commit("g", "t", 0)
     partition = OffsetDeleteRequestPartition(0)
     request = OffsetDeleteRequest("g", [OffsetDeleteRequestTopic("t", [partition])])

@@ -299,7 +299,7 @@ def test_a_step_that_is_not_in_the_table_is_a_defect() -> None:
 
 
 def test_a_member_that_waits_for_others_needs_no_heartbeats(machine: Any) -> None:
-    """It can't send any: its connection waits for the answer. Its session may be shorter than the rebalance."""
+    """A connection that waits for the answer can send none, and the session may be shorter than the rebalance."""
 
     def join(token: str, member_id: str = "") -> str:
         protocols = [JoinGroupRequestProtocol("range", b"x")]
