@@ -69,6 +69,7 @@ def test_records_are_acknowledged_by_all_and_read_once(cluster: KafkaCluster) ->
     assert consumed(cluster.bootstrap_servers, "records", 3, 3000) == list(range(3000))
 
 
+@pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
 def test_what_a_client_asks_is_decided_by_the_controller(cluster: KafkaCluster) -> None:
     at = cluster.bootstrap_servers
     admin = admin_at(at)
