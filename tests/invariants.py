@@ -1,11 +1,11 @@
-"""Invariants of a log's offsets, asserted where they are written and where they are read.
+"""Invariants of logs and groups, asserted where their state is written and where it is read.
 
-Rule: production code pays nothing for these assertions: `install` puts functions around methods of `PartitionLog` and
-`Partition`, in tests and in the simulation only. A write is compared with what was known before, and a read with what
-was written: the batch that is handed out holds the offset that was asked for, lies within the log, below the offset
-that the reader may see, and in the leader epoch that the epoch cache names for it. A leader commits nothing that a
-required replica lacks. Names are Kafka's: log start offset,
-last stable offset, high watermark, log end offset, recovery point, leader epoch.
+Rule: production code pays nothing for these assertions: `install` puts functions around methods of `PartitionLog`,
+`Partition` and `ConsumerGroup`, in tests and in the simulation only. A write is compared with what was known before,
+and a read with what was written: the batch that is handed out holds the offset that was asked for, lies within the log,
+below the offset that the reader may see, and in the leader epoch that the epoch cache names for it. A leader commits
+nothing that a required replica lacks. No partition is given to a member of a group while another one has it. Names are
+Kafka's: log start offset, last stable offset, high watermark, log end offset, recovery point, leader epoch.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Any
 
 from pykafka_broker.broker.partitions.partition import Partition
+from pykafka_broker.coordinators.groups.consumer_group import UNOWNED, ConsumerGroup, ConsumerGroupMember
 from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.log_directory import METADATA_TOPIC
@@ -41,6 +42,7 @@ def install() -> None:
         _around(Partition, name, _committed_by_leader)
     _around(Partition, "_propose", _propose)
     _around(Partition, "know_committed", _know_committed)
+    _around(ConsumerGroup, "set_member", _set_member)
 
 
 def _around(owner: type, name: str, assertion: Callable[..., Any]) -> None:
@@ -184,3 +186,14 @@ def _know_committed(original: Callable[..., None], partition: Partition, leader_
     original(partition, leader_high_watermark)
     assert before <= partition.high_watermark <= max(before, leader_high_watermark), f"{partition}: {before}"
     check(partition.log)
+
+
+def _set_member(original: Callable[..., None], group: ConsumerGroup, member: ConsumerGroupMember) -> None:
+    before = group.members.get(member.member_id)
+    for owned in (member.assigned, member.revoking):
+        for topic_id, partitions in owned.items():
+            for partition in partitions:
+                if before is None or before.assigned_since(topic_id, partition) is None:
+                    free = group.partition_epoch(topic_id, partition) == UNOWNED
+                    assert free, f"{group.group_id}: {member.member_id} and another have {topic_id.hex()}-{partition}"
+    original(group, member)

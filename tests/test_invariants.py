@@ -1,4 +1,4 @@
-"""The assertions about logs see what they are for."""
+"""The assertions about logs and groups see what they are for."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, ConsumerGroupMember
 from pykafka_broker.log.partition_log import PartitionLog
 from tests import invariants
 from tests.log.support import NOW, batch, new_log
@@ -44,3 +45,12 @@ def test_a_read_that_hands_out_another_batch(log: PartitionLog) -> None:
     log.segments.active.remember(7, 0)  # where the first batch is
     with pytest.raises(AssertionError, match="0 to 2 for 7"):
         log.read(7, 1000, 9)
+
+
+def test_a_partition_that_two_members_have() -> None:
+    group, topic_id = ConsumerGroup("g"), bytes(16)
+    first, second = ConsumerGroupMember("first"), ConsumerGroupMember("second")
+    first.assigned, second.revoking = {topic_id: {0: 1, 1: 1}}, {topic_id: {1: 1}}
+    group.set_member(first)
+    with pytest.raises(AssertionError, match="second and another have"):
+        group.set_member(second)

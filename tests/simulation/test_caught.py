@@ -182,7 +182,6 @@ FIRST: dict[Defect, int] = {  # a defect that needs much to come together is loo
     takes_the_isr_that_it_wishes_for: 11,
     never_cuts_what_the_leader_does_not_have: 3,
     elects_whoever_is_there: 3,
-    gives_what_others_still_have: 3,
     ends_a_move_before_all_are_in_sync: 3,
     believes_old_snapshots_after_beginning_anew: 46,
 }
