@@ -79,7 +79,10 @@ class LogKeeper(Protocol):
         """Handle a read or a write refused by the disk."""
 
     def damaged_log(self, log: PartitionLog, damage: DamagedLog) -> None:
-        """Take the log out of service: a change of the log has met damage, and is half done perhaps."""
+        """Take the damaged log out of service: a change may be half done, or another replica can replace it."""
+
+    def can_spare(self, log: PartitionLog) -> bool:
+        """Return whether another replica in sync takes the place of a log that is out of service."""
 
     def rolled(self, log: PartitionLog) -> None:
         """Sync a segment which has just been completed."""
@@ -462,11 +465,14 @@ class PartitionLog:
     def _storage_or_damage(self, error: OSError | DamagedLog) -> ApiError:
         """Return the answer for a request stopped by a failed disk or by damage.
 
-        Damage is logged once; the rest of the log is still served.
+        A damaged log that another replica can replace goes out of service. Otherwise damage is logged once, and the
+        rest of the log is still served. While a cut is interrupted, the log shows batches that are cut off already.
         """
         if isinstance(error, OSError):
             return self.storage_error(error)
-        if str(error) not in self._reported:
+        if self.interrupted_cut is None and self.keeper.can_spare(self):
+            self.keeper.damaged_log(self, error)
+        elif str(error) not in self._reported:
             self._reported.add(str(error))
             logger.error("%s; %s", error, remedy(os.path.dirname(self.directory)))
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
@@ -479,6 +485,7 @@ class PartitionLog:
             ApiError: records on the way can't be read, or are larger than `max.decompressed.message.bytes`.
         """
         where = self.log_start_offset, self.config.max_decompressed_message_bytes
+        truncations = self.truncations
         try:
             if timestamp is None:
                 return (yield from self.segments.offset_of_max_timestamp(*where))
@@ -486,6 +493,8 @@ class PartitionLog:
         except FileNotFoundError as error:  # the segment was deleted between two steps
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except (OSError, DamagedLog) as error:
+            if isinstance(error, DamagedLog) and truncations != self.truncations:  # cut between two steps
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
             raise self._storage_or_damage(error) from error
         except InvalidRecord as refusal:
             raise ApiError(ErrorCode.INVALID_RECORD, str(refusal)) from refusal
