@@ -129,7 +129,8 @@ class Flusher:
         log.synced_to(offset, now)
         ready = [one.waiter for one in self._syncing if one.offset <= log.recovery_point]
         self._syncing = [one for one in self._syncing if one.offset > log.recovery_point]
-        if self._again or self._syncing or log.overdue:
+        # A sync during an interrupted cut moves nothing; the cut's end fails the waiters.
+        if (self._again or self._syncing or log.overdue) and log.interrupted_cut is None:
             self._start(now)
         for waiter in ready:
             waiter(None)

@@ -119,7 +119,7 @@ class PartitionLog:
             high watermark.
         truncations: how often the log's end has moved back; syncs and copies compare it.
         interrupted_cut: the offset of a cut that the disk has stopped halfway; None for none. The log still shows its
-            old end, and `finish_cut` comes before everything else.
+            old end, `finish_cut` comes before everything else, and no sync moves the recovery point.
         gap: the offset from which a crash may have taken records, but not those behind them; None for none.
         last_flush_ms: steady time of the last sync.
     """
@@ -608,8 +608,11 @@ class PartitionLog:
 
     def finish_cut(self, now: int) -> None:
         """Finish a cut that the disk has interrupted, if any. Raises OSError: the log must not be used."""
-        if self.interrupted_cut is not None:
-            self.truncate_or_restart(self.interrupted_cut, now)
+        cut = self.interrupted_cut
+        if cut is not None:
+            self.truncate_or_restart(cut, now) if cut < self.log_end_offset else self._begin_anew(cut, now)
+            if self.overdue:
+                self.keeper.must_sync(self)
 
     def truncate_or_restart(self, offset: int, now: int) -> None:
         """Forget records at and above `offset`. A log without readable records begins anew at the log start, or at
@@ -649,6 +652,7 @@ class PartitionLog:
             except OSError:
                 self.recovery_point = synced  # as the disk still has it, and the next call has to try again
                 raise
+        self.interrupted_cut = offset
         forget_snapshots(self.segments)
         # The start moves up before a segment goes: if the disk fails in between, the log starts in a segment it has.
         self.log_start_offset = max(self.log_start_offset, min(self.segments.active.base_offset, self.log_end_offset))
@@ -686,12 +690,14 @@ class PartitionLog:
         )
 
     def synced_to(self, offset: int, now: int) -> None:
-        """Let records below `offset` be read, which are durable from now on.
+        """Let records below `offset` be read, which are durable from now on. While a cut is interrupted, the files may
+        end below the log's end, and the recovery point stays: a log that ends below it after a crash counts as damaged.
 
         Args:
             now: steady time in ms.
         """
-        self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
+        if self.interrupted_cut is None:
+            self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
         self.last_flush_ms = now
         if self.sole_replica and self.durable_end > self.high_watermark:
             self.advance_high_watermark(self.durable_end)

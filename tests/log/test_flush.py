@@ -239,6 +239,32 @@ def test_a_sync_begun_before_a_truncation_says_nothing_of_later_records(tmp_path
     assert (ends(disk.log), again) == ((3, 3, 3), [None])
 
 
+@pytest.mark.parametrize("synced", [0, 3])
+def test_a_sync_during_an_interrupted_cut_moves_nothing(tmp_path: Path, synced: int) -> None:
+    disk = Disk(tmp_path, flush_messages=2, segment_bytes=150)
+    for _ in range(5):
+        disk.append()
+    while synced and disk.jobs.run():
+        pass
+    disk.fs.failures = {"truncate .log": errno.ENOSPC}
+    with pytest.raises(OSError, match="No space"):
+        disk.log.truncate_to(3)
+    disk.fs.failures = {}
+    heard: Heard = []
+    disk.logs.flush(disk.log, NOW, heard.append)
+    while disk.jobs.run():
+        pass
+    assert (disk.log.recovery_point, disk.log.log_end_offset, heard) == (synced, 5, [])
+    disk.log.finish_cut(NOW)
+    while disk.jobs.run():
+        pass
+    assert ([type(each) for each in heard], ends(disk.log)) == ([OSError], (3, 3, 3))
+    disk.append(2)
+    while disk.jobs.run():
+        pass
+    assert ends(disk.log) == (5, 5, 5)
+
+
 def test_after_a_crash_nothing_is_seen_before_its_sync_either(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.append()

@@ -429,6 +429,30 @@ def test_what_a_full_disk_kept_from_a_cut_below_its_start_is_cut_later(tmp_path:
     assert bounds(follower) == bounds(reopen(follower)) == (30, 32)
 
 
+@pytest.mark.parametrize("operation", ["rename", "sync_directory"])
+@pytest.mark.parametrize("offset", [2, 100])
+def test_a_begin_anew_that_the_disk_has_interrupted_is_finished_before_anything_else(
+    tmp_path: Path, operation: str, offset: int
+) -> None:
+    """Otherwise the next records would go into files that are called deleted."""
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs, segment_bytes=300)
+    for _ in range(6):
+        follower.append(batch(), NOW)
+    follower.advance_high_watermark(6)
+    follower.raise_log_start(3)
+    fs.failures = {operation: errno.ENOSPC}
+    with pytest.raises(OSError, match="No space"):
+        follower.truncate_or_restart(offset, NOW) if offset < 3 else follower.restart_at(offset, NOW)
+    fs.failures = {}
+    follower.synced_to(6, NOW)
+    assert follower.recovery_point == 0
+    follower.finish_cut(NOW)
+    assert follower.interrupted_cut is None
+    follower.append_fetched(fetched(offset, 2, 100), NOW)
+    assert bounds(follower) == bounds(reopen(follower)) == (offset, offset + 2)
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
 def test_a_cut_that_the_disk_has_interrupted_is_made_whole_by_the_next_call(tmp_path: Path, number: int) -> None:
     def filled(path: Path, fs: FailingFileSystem) -> PartitionLog:
