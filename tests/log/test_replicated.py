@@ -429,6 +429,27 @@ def test_what_a_full_disk_kept_from_a_cut_below_its_start_is_cut_later(tmp_path:
     assert bounds(follower) == bounds(reopen(follower)) == (30, 32)
 
 
+def test_readers_of_a_deleted_segment_keep_it_when_another_one_of_its_offset_is_deleted(tmp_path: Path) -> None:
+    """Two segments of one base offset may wait for their removal, and the cache may close the files meanwhile."""
+    log = following(tmp_path, segment_bytes=100)
+    records, expected = [], []
+    for text in ("one", "other"):
+        for _ in range(2):
+            log.append(batch(1, len(text)), NOW)
+        read = log.read(1, 1000, 2)
+        assert read is not None
+        records.append(read.records)
+        expected.append(read.records.read())
+        log.truncate_to(1)
+    keeper = log.keeper
+    assert isinstance(keeper, Keeper)
+    for segment in keeper.deleted:
+        segment.log.close()
+    assert [each.read() for each in records] == expected
+    keeper.deleted[0].remove()
+    assert records[1].read() == expected[1]
+
+
 @pytest.mark.parametrize("operation", ["rename", "sync_directory"])
 @pytest.mark.parametrize("offset", [2, 100])
 def test_a_begin_anew_that_the_disk_has_interrupted_is_finished_before_anything_else(
