@@ -28,7 +28,8 @@ class FlushJob:
     def __init__(self, flusher: Flusher, now: int, *, closed: bool = False) -> None:
         self._flusher = flusher
         self._now = now
-        self._fs = flusher.log.segments.files.fs
+        self._segments = flusher.log.segments
+        self._fs = self._segments.files.fs
         self._files = flusher.log.unsynced.collect(flusher.log, closed=closed)
 
     def run(self) -> None:
@@ -47,6 +48,9 @@ class FlushJob:
 
     def failed(self, error: OSError) -> None:
         log = self._flusher.log
+        if log.segments is not self._segments:  # moved to another directory, and synced there
+            self._flusher.done(0, self._now)
+            return
         log.unsynced.put_back(log, self._files)
         self._flusher.failed(error)
 
@@ -136,13 +140,12 @@ class Flusher:
             waiter(None)
 
     def failed(self, error: OSError) -> None:
-        self._running = self._again = False
+        self._running = False
         log = self.log
         waiting, self._syncing = self._syncing, []
         log.keeper.sync_failed(log, error)
         for one in waiting:
-            # a partition that has moved was synced in the other directory
-            one.waiter(error if one.offset > log.recovery_point else None)
+            one.waiter(error)
 
     def fail_all(self, error: OSError) -> None:
         """Fail every waiter: nothing is synced any more."""
