@@ -75,7 +75,7 @@ class _Reader:
             self.sized(item, target)
 
     def length(self, classic: str, compact: bool) -> None:
-        """Read the length prefix into `count`; -1 is null."""
+        """Read the length prefix into `count`; any number below 0 is null, as in Kafka."""
         if not compact:
             self.pending.append((classic, "count"))
             self.flush()
@@ -90,7 +90,7 @@ class _Reader:
         """Read a string, bytes or records."""
         field = item.field
         self.length("h" if field.type == "string" else "i", item.compact)
-        with self.unless("count == -1" if item.nullable else None, var):
+        with self.unless("count < 0" if item.nullable else None, var):
             self.slice(field, var, item.compact)
 
     @contextmanager
@@ -130,7 +130,7 @@ class _Reader:
 
     def array(self, item: Item, target: str, owner: str) -> None:
         self.length("i", item.compact)
-        with self.unless("count == -1" if item.nullable else None, target):
+        with self.unless("count < 0" if item.nullable else None, target):
             self.elements(item, target, owner)
 
     def elements(self, item: Item, target: str, owner: str) -> None:

@@ -284,6 +284,9 @@ class _BrokerLogListener(LogListener):
     def directory_failed(self, directory: LogDirectory, partitions: list[PartitionKey]) -> None:
         self._broker.directory_failed(directory, partitions)
 
+    def can_spare(self, partition: PartitionKey) -> bool:
+        return self._broker.assignments.can_spare(partition)
+
     def damaged(self, partition: PartitionKey) -> None:
         self._broker.node.replicas.offline([partition])
         self._broker.assignments.assign_directory(partition)

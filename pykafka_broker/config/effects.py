@@ -116,9 +116,10 @@ def _refused_roles(config: BrokerConfig) -> list[str]:
     if not roles.broker and roles.alone:
         reason = "a controller alone needs one of controller.listener.names among its listeners"
         return [f"Invalid value controller for configuration process.roles: {reason}"]
-    several = len(roles.voters) > 1 or (not roles.voters and len(roles.bootstrap) > 1)
+    voters = config.controller_quorum_voters
+    several = len(voters or config.controller_quorum_bootstrap_servers) > 1
     if several or (roles.voters and config.node not in roles.voters):
-        name = "controller.quorum.voters" if roles.voters else "controller.quorum.bootstrap.servers"
+        name = "controller.quorum.voters" if voters else "controller.quorum.bootstrap.servers"
         reason = "this node can be the only voter, or a broker of Apache Kafka's controllers (process.roles=broker)"
         return [f"Invalid value {','.join(config[name])} for configuration {name}: {reason}"]
     return []

@@ -535,6 +535,13 @@ class CachedFile:
         except FileNotFoundError:
             return 0
 
+    def free_path(self, suffix: str) -> str:
+        """Return the path with a suffix, and with a number between them if another file, still read, has that path."""
+        path, number = self.path + suffix, 1
+        while self._cache.fs.exists(path):
+            path, number = f"{self.path}.{number}{suffix}", number + 1
+        return path
+
     def rename(self, path: str) -> None:
         """Rename the file on disk; the open handle stays good. A missing file only gets the new path."""
         with contextlib.suppress(FileNotFoundError):

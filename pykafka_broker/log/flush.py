@@ -28,7 +28,8 @@ class FlushJob:
     def __init__(self, flusher: Flusher, now: int, *, closed: bool = False) -> None:
         self._flusher = flusher
         self._now = now
-        self._fs = flusher.log.segments.files.fs
+        self._segments = flusher.log.segments
+        self._fs = self._segments.files.fs
         self._files = flusher.log.unsynced.collect(flusher.log, closed=closed)
 
     def run(self) -> None:
@@ -47,6 +48,9 @@ class FlushJob:
 
     def failed(self, error: OSError) -> None:
         log = self._flusher.log
+        if log.segments is not self._segments:  # moved to another directory, and synced there
+            self._flusher.done(0, self._now)
+            return
         log.unsynced.put_back(log, self._files)
         self._flusher.failed(error)
 
@@ -129,19 +133,19 @@ class Flusher:
         log.synced_to(offset, now)
         ready = [one.waiter for one in self._syncing if one.offset <= log.recovery_point]
         self._syncing = [one for one in self._syncing if one.offset > log.recovery_point]
-        if self._again or self._syncing or log.overdue:
+        # A sync during an interrupted cut moves nothing; the cut's end fails the waiters.
+        if (self._again or self._syncing or log.overdue) and log.interrupted_cut is None:
             self._start(now)
         for waiter in ready:
             waiter(None)
 
     def failed(self, error: OSError) -> None:
-        self._running = self._again = False
+        self._running = False
         log = self.log
         waiting, self._syncing = self._syncing, []
         log.keeper.sync_failed(log, error)
         for one in waiting:
-            # a partition that has moved was synced in the other directory
-            one.waiter(error if one.offset > log.recovery_point else None)
+            one.waiter(error)
 
     def fail_all(self, error: OSError) -> None:
         """Fail every waiter: nothing is synced any more."""

@@ -74,6 +74,10 @@ class LogListener:
     def directory_failed(self, directory: LogDirectory, partitions: list[PartitionKey]) -> None:
         """Act on a directory gone offline with some partitions."""
 
+    def can_spare(self, partition: PartitionKey) -> bool:
+        """Return whether another replica in sync takes the place of a log that is out of service."""
+        return False
+
     def damaged(self, partition: PartitionKey) -> None:
         """Act on a partition that is out of service because its log is damaged."""
 
@@ -605,6 +609,9 @@ class LogManager:
         self._where[key].whole = False
         self._out_of_service(key, damage)
         self.listener.damaged(key)
+
+    def can_spare(self, log: PartitionLog) -> bool:
+        return self.listener.can_spare((log.topic, log.partition))
 
     def rolled(self, log: PartitionLog) -> None:
         self.flush(log, self.clock.now)

@@ -79,7 +79,10 @@ class LogKeeper(Protocol):
         """Handle a read or a write refused by the disk."""
 
     def damaged_log(self, log: PartitionLog, damage: DamagedLog) -> None:
-        """Take the log out of service: a change of the log has met damage, and is half done perhaps."""
+        """Take the damaged log out of service: a change may be half done, or another replica can replace it."""
+
+    def can_spare(self, log: PartitionLog) -> bool:
+        """Return whether another replica in sync takes the place of a log that is out of service."""
 
     def rolled(self, log: PartitionLog) -> None:
         """Sync a segment which has just been completed."""
@@ -116,7 +119,7 @@ class PartitionLog:
             high watermark.
         truncations: how often the log's end has moved back; syncs and copies compare it.
         interrupted_cut: the offset of a cut that the disk has stopped halfway; None for none. The log still shows its
-            old end, and `finish_cut` comes before everything else.
+            old end, `finish_cut` comes before everything else, and no sync moves the recovery point.
         gap: the offset from which a crash may have taken records, but not those behind them; None for none.
         last_flush_ms: steady time of the last sync.
     """
@@ -462,11 +465,14 @@ class PartitionLog:
     def _storage_or_damage(self, error: OSError | DamagedLog) -> ApiError:
         """Return the answer for a request stopped by a failed disk or by damage.
 
-        Damage is logged once; the rest of the log is still served.
+        A damaged log that another replica can replace goes out of service. Otherwise damage is logged once, and the
+        rest of the log is still served. While a cut is interrupted, the log shows batches that are cut off already.
         """
         if isinstance(error, OSError):
             return self.storage_error(error)
-        if str(error) not in self._reported:
+        if self.interrupted_cut is None and self.keeper.can_spare(self):
+            self.keeper.damaged_log(self, error)
+        elif str(error) not in self._reported:
             self._reported.add(str(error))
             logger.error("%s; %s", error, remedy(os.path.dirname(self.directory)))
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
@@ -479,6 +485,7 @@ class PartitionLog:
             ApiError: records on the way can't be read, or are larger than `max.decompressed.message.bytes`.
         """
         where = self.log_start_offset, self.config.max_decompressed_message_bytes
+        truncations = self.truncations
         try:
             if timestamp is None:
                 return (yield from self.segments.offset_of_max_timestamp(*where))
@@ -486,6 +493,8 @@ class PartitionLog:
         except FileNotFoundError as error:  # the segment was deleted between two steps
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error)) from error
         except (OSError, DamagedLog) as error:
+            if isinstance(error, DamagedLog) and truncations != self.truncations:  # cut between two steps
+                raise ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER) from error
             raise self._storage_or_damage(error) from error
         except InvalidRecord as refusal:
             raise ApiError(ErrorCode.INVALID_RECORD, str(refusal)) from refusal
@@ -599,8 +608,11 @@ class PartitionLog:
 
     def finish_cut(self, now: int) -> None:
         """Finish a cut that the disk has interrupted, if any. Raises OSError: the log must not be used."""
-        if self.interrupted_cut is not None:
-            self.truncate_or_restart(self.interrupted_cut, now)
+        cut = self.interrupted_cut
+        if cut is not None:
+            self.truncate_or_restart(cut, now) if cut < self.log_end_offset else self._begin_anew(cut, now)
+            if self.overdue:
+                self.keeper.must_sync(self)
 
     def truncate_or_restart(self, offset: int, now: int) -> None:
         """Forget records at and above `offset`. A log without readable records begins anew at the log start, or at
@@ -640,6 +652,7 @@ class PartitionLog:
             except OSError:
                 self.recovery_point = synced  # as the disk still has it, and the next call has to try again
                 raise
+        self.interrupted_cut = offset
         forget_snapshots(self.segments)
         # The start moves up before a segment goes: if the disk fails in between, the log starts in a segment it has.
         self.log_start_offset = max(self.log_start_offset, min(self.segments.active.base_offset, self.log_end_offset))
@@ -677,12 +690,14 @@ class PartitionLog:
         )
 
     def synced_to(self, offset: int, now: int) -> None:
-        """Let records below `offset` be read, which are durable from now on.
+        """Let records below `offset` be read, which are durable from now on. While a cut is interrupted, the files may
+        end below the log's end, and the recovery point stays: a log that ends below it after a crash counts as damaged.
 
         Args:
             now: steady time in ms.
         """
-        self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
+        if self.interrupted_cut is None:
+            self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
         self.last_flush_ms = now
         if self.sole_replica and self.durable_end > self.high_watermark:
             self.advance_high_watermark(self.durable_end)

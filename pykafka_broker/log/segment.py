@@ -170,7 +170,7 @@ class LogSegment:
         """Take the files out of the folder's set of segments, to be removed later. A failed call may be repeated."""
         for file in self.files():
             if not file.path.endswith(DELETED):
-                file.rename(file.path + DELETED)
+                file.rename(file.free_path(DELETED))
 
     def change_suffix(self, old: str, new: str) -> None:
         """Rename the files, the log last: the other files count when the log does. A failed call may be repeated."""

@@ -388,17 +388,17 @@ class MessageReader:
         return marker
 
     def short_length(self) -> int:
-        """Return the int16 before a string; -1 is null."""
+        """Return the int16 before a string; below 0 is null."""
         length: int = self.fixed(_INT16)[0]
         return length
 
     def length(self) -> int:
-        """Return the int32 before bytes or an array; -1 is null."""
+        """Return the int32 before bytes or an array; below 0 is null."""
         length: int = self.fixed(_INT32)[0]
         return length
 
     def compact_length(self) -> int:
-        """Return the length before a compact value; -1 is null."""
+        """Return the length before a compact value; below 0 is null."""
         count = self.buffer[self.at]
         self.at += 1
         if count > 127:
@@ -414,7 +414,7 @@ class MessageReader:
         return str(self.buffer[start:stop], "utf-8")
 
     def nullable_string(self, length: int, name: str) -> str | None:
-        return None if length == -1 else self.string(length, name)
+        return None if length < 0 else self.string(length, name)
 
     def _slice(self, length: int, name: str) -> Buffer:
         start, stop = self.at, self.at + length
@@ -427,7 +427,7 @@ class MessageReader:
         return bytes(self._slice(length, name))
 
     def nullable_bytes(self, length: int, name: str) -> builtins.bytes | None:
-        return None if length == -1 else self.bytes(length, name)
+        return None if length < 0 else self.bytes(length, name)
 
     def records(self, length: int, name: str) -> Records:
         """Return a view of the records, which are not copied."""
@@ -450,21 +450,21 @@ class MessageReader:
     def nullable_structs(
         self, count: int, name: str, least: int, read: Callable[[MessageReader], FieldsT]
     ) -> list[FieldsT] | None:
-        return None if count == -1 else self.structs(count, name, least, read)
+        return None if count < 0 else self.structs(count, name, least, read)
 
     def classic_strings(self, count: int, name: str) -> list[str]:
         self._claim(count, name, 2)
         return [self.string(self.short_length(), name) for _ in range(count)]
 
     def nullable_classic_strings(self, count: int, name: str) -> list[str] | None:
-        return None if count == -1 else self.classic_strings(count, name)
+        return None if count < 0 else self.classic_strings(count, name)
 
     def compact_strings(self, count: int, name: str) -> list[str]:
         self._claim(count, name, 1)
         return [self.string(self.compact_length(), name) for _ in range(count)]
 
     def nullable_compact_strings(self, count: int, name: str) -> list[str] | None:
-        return None if count == -1 else self.compact_strings(count, name)
+        return None if count < 0 else self.compact_strings(count, name)
 
     def uuids(self, count: int, name: str) -> list[builtins.bytes]:
         self._claim(count, name, 16)
@@ -472,7 +472,7 @@ class MessageReader:
         return [bytes(self.buffer[at : at + 16]) for at in range(start, self.at, 16)]
 
     def nullable_uuids(self, count: int, name: str) -> list[builtins.bytes] | None:
-        return None if count == -1 else self.uuids(count, name)
+        return None if count < 0 else self.uuids(count, name)
 
     def numbers(self, count: int, name: str, size: int, letter: str) -> list[Any]:
         """Return an array of numbers, each of `size` bytes and of the struct format `letter`."""
@@ -482,7 +482,7 @@ class MessageReader:
         return list(values)
 
     def nullable_numbers(self, count: int, name: str, size: int, letter: str) -> list[Any] | None:
-        return None if count == -1 else self.numbers(count, name, size, letter)
+        return None if count < 0 else self.numbers(count, name, size, letter)
 
     def skip_tags(self) -> None:
         """Move over a tagged section of unknown fields."""

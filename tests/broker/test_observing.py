@@ -31,6 +31,7 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord, EntityData
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from pykafka_broker.records.header import MAGIC_OFFSET
 from tests.broker.observed_cluster import NODE, ObservedCluster
 from tests.broker.support import NOW, batch
 
@@ -376,6 +377,34 @@ def test_a_damaged_log_is_lost_for_the_controller_until_a_start_finds_a_sound_on
     assert cluster.controller.told == {(topic_id, 0): place.id}
     assert cluster.broker.node.replicas.replica("t", 0).log.log_end_offset == (1 if mended == "repaired" else 0)
     assert alone not in cluster.controller.told
+
+
+@pytest.mark.parametrize("met_by", ["read", "append"])
+def test_damage_of_a_log_in_service_takes_it_out_where_another_replica_can_lead(tmp_path: Path, met_by: str) -> None:
+    cluster = ObservedCluster(tmp_path)
+    cluster.start()
+    topic_id = cluster.controller.create("t", replicas=(NODE, 9), isr=(NODE, 9))
+    cluster.controller.create("alone", replicas=(NODE, 9), isr=(NODE,))
+    cluster.run()
+    for name in ("t", "alone"):
+        for value in (b"damaged", b"sound"):
+            cluster.broker.node.replicas.leader(name, 0).append(batch(value), NOW)
+    cluster.restart()
+    partitions = [cluster.broker.node.replicas.leader(name, 0) for name in ("t", "alone")]
+    waiting = partitions[0].committed(3)
+    for partition in partitions:
+        with open(partition.log.segments.active.log.path, "r+b") as file:
+            file.seek(MAGIC_OFFSET)
+            file.write(b"\x7f")
+        with pytest.raises(ApiError, match="is damaged") as refused:
+            partition.log.read(1, 1000, 2) if met_by == "read" else partition.append(batch(b"v"), NOW)
+        assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
+    cluster.run()
+    assert cluster.controller.told == {(topic_id, 0): LOST}, "nobody else can lead the other one"
+    assert waiting.error is not None
+    with pytest.raises(ApiError, match="is damaged"):
+        cluster.broker.node.replicas.leader("t", 0)
+    assert cluster.broker.node.replicas.leader("alone", 0) is partitions[1]
 
 
 def test_a_replica_whose_disk_is_another_one_is_made_anew(tmp_path: Path) -> None:

@@ -133,6 +133,16 @@ def test_several_voters_are_left_to_kafka(key: str, value: str) -> None:
     assert not refusals(BrokerConfig({**settings, key: "1@a:1" if "@" in value else "a:1"}))
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("controller.quorum.voters", "1@a:1,2@b:1,3@c:1"), ("controller.quorum.bootstrap.servers", "a:1,b:1")],
+)
+def test_a_node_alone_does_not_pass_over_several_voters(key: str, value: str) -> None:
+    (line,) = refusals(BrokerConfig({key: value}))
+    assert line.startswith(f"Invalid value {value} for configuration {key}: ")
+    assert not refusals(BrokerConfig({key: value.partition(",")[0]}))
+
+
 def test_a_refused_key_may_be_set_to_its_default() -> None:
     assert not refusals(BrokerConfig({"security.inter.broker.protocol": "SSL", "authorizer.class.name": ""}))
 

@@ -116,6 +116,9 @@ class Keeper:
     def damaged_log(self, log: PartitionLog, damage: DamagedLog) -> None:
         raise damage
 
+    def can_spare(self, log: PartitionLog) -> bool:
+        return False
+
     def rolled(self, log: PartitionLog) -> None:
         self.rolls += 1
 

@@ -239,6 +239,32 @@ def test_a_sync_begun_before_a_truncation_says_nothing_of_later_records(tmp_path
     assert (ends(disk.log), again) == ((3, 3, 3), [None])
 
 
+@pytest.mark.parametrize("synced", [0, 3])
+def test_a_sync_during_an_interrupted_cut_moves_nothing(tmp_path: Path, synced: int) -> None:
+    disk = Disk(tmp_path, flush_messages=2, segment_bytes=150)
+    for _ in range(5):
+        disk.append()
+    while synced and disk.jobs.run():
+        pass
+    disk.fs.failures = {"truncate .log": errno.ENOSPC}
+    with pytest.raises(OSError, match="No space"):
+        disk.log.truncate_to(3)
+    disk.fs.failures = {}
+    heard: Heard = []
+    disk.logs.flush(disk.log, NOW, heard.append)
+    while disk.jobs.run():
+        pass
+    assert (disk.log.recovery_point, disk.log.log_end_offset, heard) == (synced, 5, [])
+    disk.log.finish_cut(NOW)
+    while disk.jobs.run():
+        pass
+    assert ([type(each) for each in heard], ends(disk.log)) == ([OSError], (3, 3, 3))
+    disk.append(2)
+    while disk.jobs.run():
+        pass
+    assert ends(disk.log) == (5, 5, 5)
+
+
 def test_after_a_crash_nothing_is_seen_before_its_sync_either(tmp_path: Path) -> None:
     disk = Disk(tmp_path)
     disk.append()
@@ -354,7 +380,9 @@ def test_a_new_leader_epoch_is_synced_with_its_first_batch(tmp_path: Path) -> No
     assert {f"sync {disk.log.directory}/{EPOCHS_FILE}", f"sync_directory {disk.log.directory}"} <= {*disk.fs.calls}
 
 
-def test_a_moved_log_is_committed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("old_disk", ["sound", "broken"])
+def test_a_moved_log_is_committed(tmp_path: Path, old_disk: str) -> None:
+    """The sync that began in the old directory says nothing of the new one, whatever becomes of it."""
     fs, jobs = FailingFileSystem(), Deferred()
     logs = manager(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/b")
     logs.topic_config = lambda topic: topic_config(flush_messages=1)
@@ -364,12 +392,15 @@ def test_a_moved_log_is_committed(tmp_path: Path) -> None:
     log.append(batch(), NOW)
     heard: Heard = []
     partitions(logs, []).leader("t", 0).committed(1).add_done_callback(lambda future: heard.append(future.error))
+    waited: Heard = []
+    logs.flush(log, NOW, waited.append)
     other = next(each for each in logs.directories if each is not logs.directory_of(("t", 0)))
     logs.moves.start(("t", 0), other)
     while logs.directory_of(("t", 0)) is not other:
         run_inline(jobs.jobs.pop())  # the move's own, ahead of the sync that was asked for before
     assert (log.high_watermark, logs.directory_of(("t", 0))) == (1, other)
+    fs.failures = {"sync .log": errno.EIO} if old_disk == "broken" else {}
     while jobs.run():
         pass
-    assert heard == [None]
+    assert (heard, waited) == ([None], [None])
     assert all(each.online for each in logs.directories)

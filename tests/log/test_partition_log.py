@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,7 @@ from pykafka_broker.log.retention import retain
 from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.header import MAGIC_OFFSET, check_crc, iter_batches, read_header
+from pykafka_broker.records.validation import TimeSearch
 from pykafka_broker.steps import at_once
 from tests.log.support import NOW, FailingFileSystem, Keeper, batch, fetched, marker, new_log, reopen
 
@@ -584,6 +586,23 @@ def test_what_stands_around_damage_is_served(tmp_path: Path) -> None:
     before = log.read(0, 100, 3)
     assert before is not None
     assert (len(before.records), before.end_offset) == (log.segments.size_bytes // 3, 1)
+
+
+def test_a_cut_between_the_steps_of_a_search_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(self: TimeSearch) -> Iterator[None]:
+        yield
+
+    monkeypatch.setattr(TimeSearch, "search", search)
+    log = new_log(tmp_path)
+    for _ in range(3):
+        log.append(batch(), NOW)
+    monkeypatch.setattr(log.keeper, "can_spare", lambda log: True)
+    steps = log.offset_for_timestamp(NOW)
+    next(steps)
+    log.truncate_to(1)
+    with pytest.raises(ApiError) as caught:
+        at_once(steps)
+    assert caught.value.code is ErrorCode.NOT_LEADER_OR_FOLLOWER
 
 
 def test_records_behind_damage_stay_for_as_long_as_others(tmp_path: Path) -> None:

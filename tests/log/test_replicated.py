@@ -429,6 +429,51 @@ def test_what_a_full_disk_kept_from_a_cut_below_its_start_is_cut_later(tmp_path:
     assert bounds(follower) == bounds(reopen(follower)) == (30, 32)
 
 
+def test_readers_of_a_deleted_segment_keep_it_when_another_one_of_its_offset_is_deleted(tmp_path: Path) -> None:
+    """Two segments of one base offset may wait for their removal, and the cache may close the files meanwhile."""
+    log = following(tmp_path, segment_bytes=100)
+    records, expected = [], []
+    for text in ("one", "other"):
+        for _ in range(2):
+            log.append(batch(1, len(text)), NOW)
+        read = log.read(1, 1000, 2)
+        assert read is not None
+        records.append(read.records)
+        expected.append(read.records.read())
+        log.truncate_to(1)
+    keeper = log.keeper
+    assert isinstance(keeper, Keeper)
+    for segment in keeper.deleted:
+        segment.log.close()
+    assert [each.read() for each in records] == expected
+    keeper.deleted[0].remove()
+    assert records[1].read() == expected[1]
+
+
+@pytest.mark.parametrize("operation", ["rename", "sync_directory"])
+@pytest.mark.parametrize("offset", [2, 100])
+def test_a_begin_anew_that_the_disk_has_interrupted_is_finished_before_anything_else(
+    tmp_path: Path, operation: str, offset: int
+) -> None:
+    """Otherwise the next records would go into files that are called deleted."""
+    fs = FailingFileSystem()
+    follower = following(tmp_path, fs, segment_bytes=300)
+    for _ in range(6):
+        follower.append(batch(), NOW)
+    follower.advance_high_watermark(6)
+    follower.raise_log_start(3)
+    fs.failures = {operation: errno.ENOSPC}
+    with pytest.raises(OSError, match="No space"):
+        follower.truncate_or_restart(offset, NOW) if offset < 3 else follower.restart_at(offset, NOW)
+    fs.failures = {}
+    follower.synced_to(6, NOW)
+    assert follower.recovery_point == 0
+    follower.finish_cut(NOW)
+    assert follower.interrupted_cut is None
+    follower.append_fetched(fetched(offset, 2, 100), NOW)
+    assert bounds(follower) == bounds(reopen(follower)) == (offset, offset + 2)
+
+
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EMFILE])
 def test_a_cut_that_the_disk_has_interrupted_is_made_whole_by_the_next_call(tmp_path: Path, number: int) -> None:
     def filled(path: Path, fs: FailingFileSystem) -> PartitionLog:

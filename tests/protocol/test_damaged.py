@@ -9,6 +9,7 @@ from base64 import b64encode
 import pytest
 
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
+from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
 from pykafka_broker.protocol.messages.heartbeat_request import HeartbeatRequest
@@ -16,6 +17,7 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.sasl_authenticate_request import SaslAuthenticateRequest
 from pykafka_broker.protocol.messages.stop_replica_request import StopReplicaRequest
+from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest
 from pykafka_broker.protocol.runtime import MOST_TAGGED_FIELDS, DecodeError, Message, uvarint
 from tests.protocol.golden import golden, golden_names
 from tests.protocol.values import message_class, messages
@@ -58,6 +60,25 @@ def test_damage_ends_in_a_message_or_a_decode_error(name: str) -> None:
         assert tracemalloc.get_traced_memory()[1] < MEMORY
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("message", "version", "before", "size", "after"),
+    [
+        (MetadataRequest, 1, b"", 4, b""),
+        (ElectLeadersRequest, 0, b"", 4, bytes(4)),
+        (ProduceRequest, 3, b"", 2, bytes(10)),
+        (ProduceRequest, 3, b"\xff\xff" + bytes(9) + b"\1\0\1t\0\0\0\1" + bytes(4), 4, b""),
+        (SyncGroupRequest, 3, bytes(8), 2, bytes(4)),
+    ],
+)
+def test_any_negative_length_is_null(
+    message: type[Message], version: int, before: bytes, size: int, after: bytes
+) -> None:
+    """Apache Kafka 4.4.0 was asked the same."""
+    for length in (b"\xff" * size, b"\xff" * (size - 1) + b"\xfe", b"\x80" + bytes(size - 1)):
+        read = message.decode(before + length + after, version)
+        assert read.encode(version) == before + b"\xff" * size + after
 
 
 def refused(message: type[Message], version: int, *parts: bytes) -> str:

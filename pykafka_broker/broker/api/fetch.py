@@ -15,6 +15,7 @@ start offset, 7 sessions, 9 leader epochs (KIP-320), 12 flexible and diverging e
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -57,6 +58,8 @@ _DOWN_CONVERTED_BELOW = 4  # Fetch v4 is the first whose readers know record bat
 _MAGIC_1_FROM = 2
 _TELLS_LEADER_FROM = 16  # the field is older, but Kafka left it empty
 _FROM_FOLLOWERS = 11  # of clients that can be sent to another replica (KIP-392)
+logger = logging.getLogger(__name__)
+
 # Errors of partitions that can't be read at all: a fetch does not wait for them.
 NOT_SHOWN = frozenset(
     (
@@ -225,7 +228,9 @@ class PartitionReader:
             data.records = yield from from_v2(records, self._magic, first_offset=first, max_bytes=_MOST_CONVERTED)
         except UnsupportedCompression:
             return _failure(wanted, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE)
-        except CorruptBatch:
+        except CorruptBatch as error:
+            where = wanted.topic, wanted.partition, wanted.fetch_offset
+            logger.warning("%s-%d from offset %d on can't be converted for an old client: %s", *where, error)
             return _failure(wanted, ErrorCode.CORRUPT_MESSAGE)
         except OSError:
             return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)

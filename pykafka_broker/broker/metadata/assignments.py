@@ -8,7 +8,8 @@ after an exchange of the disk. Offline and cordoned directories are reported els
 
 A replica whose log is damaged is reported as lost, so that another replica in sync leads: the directory serves other
 logs. The start after a repair reports the directory again. Where no other replica is in sync, nothing is reported: a
-leader that comes back to its directory is not elected again by that.
+leader that comes back to its directory is not elected again by that. A log that only turns out to be damaged while it
+is served stays in service then.
 """
 
 from __future__ import annotations
@@ -92,6 +93,12 @@ class AssignmentsManager:
             self._compare([(topic, partition)])
             self._tell()
 
+    def can_spare(self, key: PartitionKey) -> bool:
+        """Return whether another replica is in sync, which leads once this node's log is reported as lost."""
+        image = self._node.image
+        partition = image.partition(*key)
+        return partition is not None and bool(partition_record_version(image)) and self._is_elsewhere(partition)
+
     def prepare_move(self, key: PartitionKey, target: LogDirectory, waiter: Waiter) -> None:
         """Report the coming move of a log to `target`.
 
@@ -135,7 +142,7 @@ class AssignmentsManager:
                 continue
             key = topic.name, partition.partition
             wanted, directory = partition.directory_of(node_id), logs.directory_of(key)
-            if key in logs.damaged and any(each != node_id for each in partition.isr):
+            if key in logs.damaged and self._is_elsewhere(partition):
                 wanted = LOST
             elif directory is not None and directory.online and (tells_each or wanted not in (MIGRATING, UNASSIGNED)):
                 wanted = directory.id
@@ -143,6 +150,9 @@ class AssignmentsManager:
                 self._wanted.pop(replica, None)
             else:
                 self._wanted[replica] = wanted
+
+    def _is_elsewhere(self, partition: PartitionImage) -> bool:
+        return any(each != self._node.id for each in partition.isr)
 
     # -- telling
 

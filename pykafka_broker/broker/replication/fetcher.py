@@ -139,23 +139,26 @@ class PartitionFetchState:
         if data.error_code:
             logger.debug("%s can't be fetched: %s", self, ErrorCode(data.error_code).name)
             return FetchOutcome.LATER
-        return self._attempt(partial(self._apply, data, wall))
+        return self._attempt(partial(self._apply, data, wall), wall)
 
     def _apply(self, data: PartitionData, wall: int) -> FetchOutcome:
         diverging = data.diverging_epoch
-        if self.log.interrupted_cut is not None:
-            self.log.finish_cut(wall)
-            return FetchOutcome.DONE  # the log's end has moved: what is there to fetch shows in the next answer
         if self.log.gap is not None:
             return self._fetch_from(max(self.log.gap, self.log.log_start_offset), wall)
         if diverging.epoch >= 0 or diverging.end_offset >= 0:
             return self._truncate_to_epoch(diverging.epoch, diverging.end_offset, wall)
         return self._append(data, wall)
 
-    def _attempt(self, step: Callable[[], FetchOutcome]) -> FetchOutcome:
-        """Return the outcome of a step on the log. Never raises: other partitions are in the same answer."""
+    def _attempt(self, step: Callable[[], FetchOutcome], wall: int) -> FetchOutcome:
+        """Return the outcome of a step on the log, or of the rest of an interrupted cut in its place.
+
+        Never raises: other partitions are in the same answer.
+        """
         try:
-            return step()
+            if self.log.interrupted_cut is None:
+                return step()
+            self.log.finish_cut(wall)
+            return FetchOutcome.DONE  # the log's end has moved: what is there to fetch shows in the next answer
         except DamagedLog as damage:
             self.log.keeper.damaged_log(self.log, damage)
         except CorruptBatch as damage:
@@ -228,7 +231,7 @@ class PartitionFetchState:
 
     def resume_within(self, leader_start: int, leader_end: int, wall: int) -> FetchOutcome:
         """Make the log a part of the leader's log, which goes from `leader_start` to `leader_end`."""
-        return self._attempt(partial(self._resume_within, leader_start, leader_end, wall))
+        return self._attempt(partial(self._resume_within, leader_start, leader_end, wall), wall)
 
     def _resume_within(self, leader_start: int, leader_end: int, wall: int) -> FetchOutcome:
         log = self.log

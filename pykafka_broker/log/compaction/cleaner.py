@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 _NEVER = 0x7FFFFFFFFFFFFFFF
 _FOUND_AT_ONCE = 100  # by a look at all logs, so that thousands of dirty logs are not looked at thousands of times
+_LOOKED_AT_ONCE = 500  # logs, in a few milliseconds
 
 
 class LogToClean(NamedTuple):
@@ -231,6 +232,8 @@ class Cleaner:
         self._running: dict[PartitionKey, tuple[Segments, int]] = {}
         self._again = False  # a cleaning has ended, another one may be due
         self._next: list[PartitionKey] = []  # found by the last look at all logs, the dirtiest last
+        self._unseen: list[PartitionKey] = []  # of a look at all logs that takes several turns
+        self._dirty: list[LogToClean] = []  # found by this look
         self._unfinished: dict[PartitionKey, Swap] = {}  # interrupted by a full disk
         self.uncleanable: dict[PartitionKey, PartitionLog] = {}
 
@@ -326,19 +329,36 @@ class Cleaner:
     def _filthiest(self, tried: set[PartitionKey]) -> LogToClean | None:
         """Return the next log to clean: of the last ones that were found, or else of all logs."""
         excluded = self._running.keys() | self._unfinished.keys() | self.uncleanable.keys() | tried
-        while self._next:
-            key = self._next.pop()
-            if key in self._loaded and (again := self._candidate(key, self._loaded[key], excluded)) is not None:
-                return again
-        # a disk that fails takes its logs away
-        seen = [self._candidate(key, log, excluded) for key, log in list(self._loaded.items())]
-        found = [each for each in seen if each is not None and self._loaded.get(each.key) is each.log]
-        best = nlargest(_FOUND_AT_ONCE, found, key=attrgetter("dirty_ratio"))
-        self._next = [each.key for each in best[:0:-1]]
-        return best[0] if best else None
+        found = self._next_found(excluded)
+        if found is None:
+            self._look(excluded)
+            found = self._next_found(excluded)
+        return found
 
-    def _candidate(self, key: PartitionKey, log: PartitionLog, excluded: Set[PartitionKey]) -> LogToClean | None:
-        if key in excluded or self._is_moving(key) or "compact" not in log.config.cleanup_policy:
+    def _next_found(self, excluded: Set[PartitionKey]) -> LogToClean | None:
+        while self._next:
+            found = self._candidate(self._next.pop(), excluded)
+            if found is not None:
+                return found
+        return None
+
+    def _look(self, excluded: Set[PartitionKey]) -> None:
+        """Begin or go on to look at all logs. The next turn goes on; the last one has found the dirtiest logs."""
+        if not self._unseen:
+            self._unseen, self._dirty = list(reversed(self._loaded)), []
+        for _ in range(min(_LOOKED_AT_ONCE, len(self._unseen))):
+            found = self._candidate(self._unseen.pop(), excluded)
+            if found is not None:
+                self._dirty.append(found)
+        if self._unseen:
+            self._again = True
+            return
+        best = nlargest(_FOUND_AT_ONCE, self._dirty, key=attrgetter("dirty_ratio"))
+        self._next, self._dirty = [each.key for each in reversed(best)], []
+
+    def _candidate(self, key: PartitionKey, excluded: Set[PartitionKey]) -> LogToClean | None:
+        log = self._loaded.get(key)  # deletions and a disk that fails take logs away
+        if log is None or key in excluded or self._is_moving(key) or "compact" not in log.config.cleanup_policy:
             return None
         directory = self._where.get(key)
         if directory is None or not directory.online:

@@ -124,7 +124,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[ApiVersionsRequest, int]:  # vers
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.cluster_id = None
     else:
         stop = at + count

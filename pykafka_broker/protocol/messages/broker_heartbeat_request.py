@@ -163,7 +163,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[BrokerHeartbeatRequest, int]:  # 
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.cordoned_log_dirs = None
                 else:
                     elements_left -= count

@@ -120,7 +120,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.instance_id = None
     else:
         stop = at + count
@@ -133,7 +133,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.rack_id = None
     else:
         stop = at + count
@@ -146,7 +146,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.subscribed_topic_names = None
     else:
         elements_left -= count
@@ -171,7 +171,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.server_assignor = None
     else:
         stop = at + count
@@ -184,7 +184,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.topic_partitions = None
     else:
         elements_left -= count
@@ -263,7 +263,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.instance_id = None
     else:
         stop = at + count
@@ -276,7 +276,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.rack_id = None
     else:
         stop = at + count
@@ -289,7 +289,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.subscribed_topic_names = None
     else:
         elements_left -= count
@@ -314,7 +314,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.subscribed_topic_regex = None
     else:
         stop = at + count
@@ -327,7 +327,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.server_assignor = None
     else:
         stop = at + count
@@ -340,7 +340,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ConsumerGroupHeartbeatRequest, in
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.topic_partitions = None
     else:
         elements_left -= count

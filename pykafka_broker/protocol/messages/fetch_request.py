@@ -875,7 +875,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.cluster_id = None
                 else:
                     stop = at + count
@@ -1016,7 +1016,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.cluster_id = None
                 else:
                     stop = at + count
@@ -1163,7 +1163,7 @@ def _read_v15(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # versions 
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.cluster_id = None
                 else:
                     stop = at + count
@@ -1331,7 +1331,7 @@ def _read_v17(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.cluster_id = None
                 else:
                     stop = at + count
@@ -1511,7 +1511,7 @@ def _read_v18(buffer: Buffer, at: int) -> tuple[FetchRequest, int]:  # version 1
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.cluster_id = None
                 else:
                     stop = at + count

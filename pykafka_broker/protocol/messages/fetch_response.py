@@ -283,7 +283,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 0
             partition_data.preferred_read_replica = -1
             partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, count = _UNPACK_ihqi(buffer, at)
             at += 18
-            if count == -1:
+            if count < 0:
                 partition_data.records = None
             else:
                 stop = at + count
@@ -362,7 +362,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 
             partition_data.preferred_read_replica = -1
             partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, count = _UNPACK_ihqi(buffer, at)
             at += 18
-            if count == -1:
+            if count < 0:
                 partition_data.records = None
             else:
                 stop = at + count
@@ -443,7 +443,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 4
             partition_data.preferred_read_replica = -1
             partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, count = _UNPACK_ihqqi(buffer, at)
             at += 26
-            if count == -1:
+            if count < 0:
                 partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 16 > size - at:
@@ -458,7 +458,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 4
                 partition_data.aborted_transactions = aborted_transactions
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count == -1:
+            if count < 0:
                 partition_data.records = None
             else:
                 stop = at + count
@@ -538,7 +538,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 
             partition_data.preferred_read_replica = -1
             partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, count = _UNPACK_ihqqqi(buffer, at)
             at += 34
-            if count == -1:
+            if count < 0:
                 partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 16 > size - at:
@@ -553,7 +553,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 
                 partition_data.aborted_transactions = aborted_transactions
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count == -1:
+            if count < 0:
                 partition_data.records = None
             else:
                 stop = at + count
@@ -629,7 +629,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 
             partition_data.preferred_read_replica = -1
             partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, count = _UNPACK_ihqqqi(buffer, at)
             at += 34
-            if count == -1:
+            if count < 0:
                 partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 16 > size - at:
@@ -644,7 +644,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions 
                 partition_data.aborted_transactions = aborted_transactions
             (count,) = _UNPACK_i(buffer, at)
             at += 4
-            if count == -1:
+            if count < 0:
                 partition_data.records = None
             else:
                 stop = at + count
@@ -717,7 +717,7 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 
             partition_data.snapshot_id = _DEFAULT_SNAPSHOT_ID
             partition_data.partition_index, partition_data.error_code, partition_data.high_watermark, partition_data.last_stable_offset, partition_data.log_start_offset, count = _UNPACK_ihqqqi(buffer, at)
             at += 34
-            if count == -1:
+            if count < 0:
                 partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 16 > size - at:
@@ -732,7 +732,7 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 
                 partition_data.aborted_transactions = aborted_transactions
             partition_data.preferred_read_replica, count = _UNPACK_ii(buffer, at)
             at += 8
-            if count == -1:
+            if count < 0:
                 partition_data.records = None
             else:
                 stop = at + count
@@ -835,7 +835,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 17 > size - at:
@@ -854,7 +854,7 @@ def _read_v12(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # version 
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 partition_data.records = None
             else:
                 stop = at + count
@@ -986,7 +986,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 17 > size - at:
@@ -1005,7 +1005,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 partition_data.records = None
             else:
                 stop = at + count
@@ -1149,7 +1149,7 @@ def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 partition_data.aborted_transactions = None
             else:
                 if count < 0 or count * 17 > size - at:
@@ -1168,7 +1168,7 @@ def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 partition_data.records = None
             else:
                 stop = at + count
@@ -1250,7 +1250,7 @@ def _read_v16(buffer: Buffer, at: int) -> tuple[FetchResponse, int]:  # versions
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
-                    if count == -1:
+                    if count < 0:
                         node_endpoint.rack = None
                     else:
                         stop = at + count

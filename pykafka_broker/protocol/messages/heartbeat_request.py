@@ -91,7 +91,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # versio
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -138,7 +138,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[HeartbeatRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count

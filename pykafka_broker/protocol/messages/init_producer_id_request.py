@@ -69,7 +69,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # v
     m.keep_prepared_txn = False
     (count,) = _UNPACK_h(buffer, at)
     at += 2
-    if count == -1:
+    if count < 0:
         m.transactional_id = None
     else:
         stop = at + count
@@ -108,7 +108,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.transactional_id = None
     else:
         stop = at + count
@@ -143,7 +143,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.transactional_id = None
     else:
         stop = at + count
@@ -172,7 +172,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[InitProducerIdRequest, int]:  # v
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.transactional_id = None
     else:
         stop = at + count

@@ -237,7 +237,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -330,7 +330,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -434,7 +434,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -494,7 +494,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[JoinGroupRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.reason = None
     else:
         stop = at + count

@@ -135,7 +135,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
     m.include_topic_authorized_operations = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count == -1:
+    if count < 0:
         m.topics = None
     else:
         elements_left -= count
@@ -177,7 +177,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
     m.include_topic_authorized_operations = False
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count == -1:
+    if count < 0:
         m.topics = None
     else:
         elements_left -= count
@@ -215,7 +215,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
     m = new(MetadataRequest)
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count == -1:
+    if count < 0:
         m.topics = None
     else:
         elements_left -= count
@@ -264,7 +264,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # version
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.topics = None
     else:
         elements_left -= count
@@ -319,7 +319,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.topics = None
     else:
         elements_left -= count
@@ -333,7 +333,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versio
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 metadata_request_topic.name = None
             else:
                 stop = at + count
@@ -374,7 +374,7 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.topics = None
     else:
         elements_left -= count
@@ -388,7 +388,7 @@ def _read_v11(buffer: Buffer, at: int) -> tuple[MetadataRequest, int]:  # versio
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 metadata_request_topic.name = None
             else:
                 stop = at + count

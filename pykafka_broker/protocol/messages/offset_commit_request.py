@@ -165,7 +165,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             offset_commit_request_partition.commit_timestamp = -1
             offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
             at += 14
-            if count == -1:
+            if count < 0:
                 offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
@@ -250,7 +250,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             offset_commit_request_partition.committed_leader_epoch = -1
             offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.commit_timestamp, count = _UNPACK_iqqh(buffer, at)
             at += 22
-            if count == -1:
+            if count < 0:
                 offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
@@ -323,7 +323,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             offset_commit_request_partition.commit_timestamp = -1
             offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
             at += 14
-            if count == -1:
+            if count < 0:
                 offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
@@ -397,7 +397,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             offset_commit_request_partition.commit_timestamp = -1
             offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
             at += 14
-            if count == -1:
+            if count < 0:
                 offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
@@ -484,7 +484,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             offset_commit_request_partition.commit_timestamp = -1
             offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
             at += 18
-            if count == -1:
+            if count < 0:
                 offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
@@ -530,7 +530,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -565,7 +565,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             offset_commit_request_partition.commit_timestamp = -1
             offset_commit_request_partition.partition_index, offset_commit_request_partition.committed_offset, offset_commit_request_partition.committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
             at += 18
-            if count == -1:
+            if count < 0:
                 offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
@@ -637,7 +637,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -684,7 +684,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ver
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
@@ -760,7 +760,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ve
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -797,7 +797,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetCommitRequest, int]:  # ve
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count

@@ -179,7 +179,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     at = stop
     (count,) = _UNPACK_i(buffer, at)
     at += 4
-    if count == -1:
+    if count < 0:
         m.topics = None
     else:
         elements_left -= count
@@ -248,7 +248,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.topics = None
     else:
         elements_left -= count
@@ -321,7 +321,7 @@ def _read_v7(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.topics = None
     else:
         elements_left -= count
@@ -425,7 +425,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count == -1:
+        if count < 0:
             offset_fetch_request_group.topics = None
         else:
             elements_left -= count
@@ -528,7 +528,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count == -1:
+        if count < 0:
             offset_fetch_request_group.member_id = None
         else:
             stop = at + count
@@ -541,7 +541,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # vers
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count == -1:
+        if count < 0:
             offset_fetch_request_group.topics = None
         else:
             elements_left -= count
@@ -650,7 +650,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # ver
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count == -1:
+        if count < 0:
             offset_fetch_request_group.member_id = None
         else:
             stop = at + count
@@ -663,7 +663,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[OffsetFetchRequest, int]:  # ver
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
         count -= 1
-        if count == -1:
+        if count < 0:
             offset_fetch_request_group.topics = None
         else:
             elements_left -= count

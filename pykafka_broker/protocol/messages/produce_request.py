@@ -132,7 +132,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
             partition_produce_data = new(PartitionProduceData)
             partition_produce_data.index, count = _UNPACK_ii(buffer, at)
             at += 8
-            if count == -1:
+            if count < 0:
                 partition_produce_data.records = None
             else:
                 stop = at + count
@@ -171,7 +171,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
     m = new(ProduceRequest)
     (count,) = _UNPACK_h(buffer, at)
     at += 2
-    if count == -1:
+    if count < 0:
         m.transactional_id = None
     else:
         stop = at + count
@@ -205,7 +205,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
             partition_produce_data = new(PartitionProduceData)
             partition_produce_data.index, count = _UNPACK_ii(buffer, at)
             at += 8
-            if count == -1:
+            if count < 0:
                 partition_produce_data.records = None
             else:
                 stop = at + count
@@ -253,7 +253,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.transactional_id = None
     else:
         stop = at + count
@@ -299,7 +299,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # versions
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 partition_produce_data.records = None
             else:
                 stop = at + count
@@ -356,7 +356,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # version
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.transactional_id = None
     else:
         stop = at + count
@@ -392,7 +392,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceRequest, int]:  # version
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 partition_produce_data.records = None
             else:
                 stop = at + count

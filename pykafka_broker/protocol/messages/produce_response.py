@@ -455,7 +455,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version
                 batch_index_and_error_message = new(BatchIndexAndErrorMessage)
                 batch_index_and_error_message.batch_index, count = _UNPACK_ih(buffer, at)
                 at += 6
-                if count == -1:
+                if count < 0:
                     batch_index_and_error_message.batch_index_error_message = None
                 else:
                     stop = at + count
@@ -467,7 +467,7 @@ def _read_v8(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version
             partition_produce_response.record_errors = record_errors
             (count,) = _UNPACK_h(buffer, at)
             at += 2
-            if count == -1:
+            if count < 0:
                 partition_produce_response.error_message = None
             else:
                 stop = at + count
@@ -565,7 +565,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     batch_index_and_error_message.batch_index_error_message = None
                 else:
                     stop = at + count
@@ -584,7 +584,7 @@ def _read_v9(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # version
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 partition_produce_response.error_message = None
             else:
                 stop = at + count
@@ -709,7 +709,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     batch_index_and_error_message.batch_index_error_message = None
                 else:
                     stop = at + count
@@ -728,7 +728,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 partition_produce_response.error_message = None
             else:
                 stop = at + count
@@ -792,7 +792,7 @@ def _read_v10(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
-                    if count == -1:
+                    if count < 0:
                         node_endpoint.rack = None
                     else:
                         stop = at + count
@@ -897,7 +897,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     batch_index_and_error_message.batch_index_error_message = None
                 else:
                     stop = at + count
@@ -916,7 +916,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 partition_produce_response.error_message = None
             else:
                 stop = at + count
@@ -980,7 +980,7 @@ def _read_v13(buffer: Buffer, at: int) -> tuple[ProduceResponse, int]:  # versio
                     if count > 127:
                         count, at = uvarint_rest(buffer, at, count)
                     count -= 1
-                    if count == -1:
+                    if count < 0:
                         node_endpoint.rack = None
                     else:
                         stop = at + count

@@ -59,7 +59,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[RequestHeader, int]:  # version 1
     m = new(RequestHeader)
     m.request_api_key, m.request_api_version, m.correlation_id, count = _UNPACK_hhih(buffer, at)
     at += 10
-    if count == -1:
+    if count < 0:
         m.client_id = None
     else:
         stop = at + count
@@ -83,7 +83,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[RequestHeader, int]:  # version 2
     m = new(RequestHeader)
     m.request_api_key, m.request_api_version, m.correlation_id, count = _UNPACK_hhih(buffer, at)
     at += 10
-    if count == -1:
+    if count < 0:
         m.client_id = None
     else:
         stop = at + count

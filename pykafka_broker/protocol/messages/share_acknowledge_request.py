@@ -132,7 +132,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_id = None
     else:
         stop = at + count
@@ -145,7 +145,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.member_id = None
     else:
         stop = at + count
@@ -240,7 +240,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_id = None
     else:
         stop = at + count
@@ -253,7 +253,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareAcknowledgeRequest, int]:  #
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.member_id = None
     else:
         stop = at + count

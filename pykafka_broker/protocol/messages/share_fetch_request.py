@@ -177,7 +177,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_id = None
     else:
         stop = at + count
@@ -190,7 +190,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.member_id = None
     else:
         stop = at + count
@@ -317,7 +317,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_id = None
     else:
         stop = at + count
@@ -330,7 +330,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[ShareFetchRequest, int]:  # versi
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.member_id = None
     else:
         stop = at + count

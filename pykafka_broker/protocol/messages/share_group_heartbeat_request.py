@@ -78,7 +78,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatRequest, int]:
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.rack_id = None
     else:
         stop = at + count
@@ -91,7 +91,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[ShareGroupHeartbeatRequest, int]:
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.subscribed_topic_names = None
     else:
         elements_left -= count

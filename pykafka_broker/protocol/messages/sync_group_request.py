@@ -159,7 +159,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     at = stop
     (count,) = _UNPACK_h(buffer, at)
     at += 2
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -245,7 +245,7 @@ def _read_v4(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -339,7 +339,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -352,7 +352,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.protocol_type = None
     else:
         stop = at + count
@@ -365,7 +365,7 @@ def _read_v5(buffer: Buffer, at: int) -> tuple[SyncGroupRequest, int]:  # versio
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.protocol_name = None
     else:
         stop = at + count

@@ -165,7 +165,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
             txn_offset_commit_request_partition.committed_leader_epoch = -1
             txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, count = _UNPACK_iqh(buffer, at)
             at += 14
-            if count == -1:
+            if count < 0:
                 txn_offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
@@ -254,7 +254,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
             txn_offset_commit_request_partition = new(TxnOffsetCommitRequestPartition)
             txn_offset_commit_request_partition.partition_index, txn_offset_commit_request_partition.committed_offset, txn_offset_commit_request_partition.committed_leader_epoch, count = _UNPACK_iqih(buffer, at)
             at += 18
-            if count == -1:
+            if count < 0:
                 txn_offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
@@ -334,7 +334,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -380,7 +380,7 @@ def _read_v3(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 txn_offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count
@@ -466,7 +466,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.group_instance_id = None
     else:
         stop = at + count
@@ -502,7 +502,7 @@ def _read_v6(buffer: Buffer, at: int) -> tuple[TxnOffsetCommitRequest, int]:  # 
             if count > 127:
                 count, at = uvarint_rest(buffer, at, count)
             count -= 1
-            if count == -1:
+            if count < 0:
                 txn_offset_commit_request_partition.committed_metadata = None
             else:
                 stop = at + count

@@ -130,7 +130,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.isr = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -150,7 +150,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -165,7 +165,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.removing_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -180,7 +180,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.adding_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -280,7 +280,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.isr = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -300,7 +300,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -315,7 +315,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.removing_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -330,7 +330,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.adding_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -350,7 +350,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.directories = None
                 else:
                     if count < 0 or count * 16 > size - at:
@@ -457,7 +457,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.isr = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -477,7 +477,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -492,7 +492,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.removing_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -507,7 +507,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.adding_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -527,7 +527,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.eligible_leader_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -542,7 +542,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.last_known_elr = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -557,7 +557,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionChangeRecord, int]:  # v
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.directories = None
                 else:
                     if count < 0 or count * 16 > size - at:

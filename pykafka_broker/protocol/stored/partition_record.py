@@ -348,7 +348,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.eligible_leader_replicas = None
                 else:
                     if count < 0 or count * 4 > size - at:
@@ -363,7 +363,7 @@ def _read_v2(buffer: Buffer, at: int) -> tuple[PartitionRecord, int]:  # version
                 if count > 127:
                     count, at = uvarint_rest(buffer, at, count)
                 count -= 1
-                if count == -1:
+                if count < 0:
                     m.last_known_elr = None
                 else:
                     if count < 0 or count * 4 > size - at:

@@ -104,7 +104,7 @@ def _read_v0(buffer: Buffer, at: int) -> tuple[TransactionLogValue, int]:  # ver
     m.client_transaction_version = 0
     m.producer_id, m.producer_epoch, m.transaction_timeout_ms, m.transaction_status, count = _UNPACK_qhibi(buffer, at)
     at += 19
-    if count == -1:
+    if count < 0:
         m.transaction_partitions = None
     else:
         if count < 0 or count * 6 > size - at:
@@ -177,7 +177,7 @@ def _read_v1(buffer: Buffer, at: int) -> tuple[TransactionLogValue, int]:  # ver
     if count > 127:
         count, at = uvarint_rest(buffer, at, count)
     count -= 1
-    if count == -1:
+    if count < 0:
         m.transaction_partitions = None
     else:
         if count < 0 or count * 3 > size - at:

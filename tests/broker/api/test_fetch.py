@@ -16,6 +16,7 @@ from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse, PartitionData
+from pykafka_broker.records.compression import GZIP
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
 from tests.broker.support import LightBroker, batch
@@ -346,6 +347,18 @@ def test_old_clients_get_old_message_formats(broker: LightBroker, version: int, 
     data = parts(reply.result())[0]
     assert isinstance(data.records, bytes | bytearray)
     assert data.records[16] == magic
+
+
+def test_why_a_batch_can_not_be_converted_is_logged(
+    broker: LightBroker, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("pykafka_broker.broker.api.fetch._MOST_CONVERTED", 1000)
+    broker.add("t")
+    broker.partition_log("t", 0).append(batch(bytes(2000), codec=GZIP), broker.now)
+    reply = fetch(broker.services, broker.context(ApiKey.FETCH, 3), asked({0: 0}))
+    assert isinstance(reply, Future)
+    assert parts(reply.result())[0].error_code == ErrorCode.CORRUPT_MESSAGE
+    assert "t-0 from offset 0 on can't be converted for an old client" in caplog.text
 
 
 def test_an_epoch_before_all_ends_where_an_empty_log_begins(broker: LightBroker) -> None:

@@ -12,7 +12,9 @@ from pykafka_broker.broker.api.log_offsets import StartsAndEnds, list_offsets
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.requests.encoded_reply import EncodedReply
+from pykafka_broker.errors import ApiError
 from pykafka_broker.log.partition_log import PartitionLog
+from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -251,6 +253,16 @@ def test_the_same_request_is_refused_where_the_partition_has_gone(broker: LightB
     compare(broker)
     broker.whole.node.replicas.offline([("t", 0)])  # as after a disk error, of which the metadata learns later
     compare(broker)
+
+
+def test_the_same_request_is_refused_where_the_log_is_damaged(broker: LightBroker) -> None:
+    """The metadata does not change by that where no other replica can lead."""
+    compare(broker)
+    log = broker.partition_log("t", 0)
+    log.keeper.damaged_log(log, DamagedLog(log.segments.active.log.path, 0, "a broken batch header"))
+    compare(broker)
+    with pytest.raises(ApiError, match="is damaged"):
+        broker.partition_log("t", 0)
 
 
 def test_the_same_request_is_refused_while_the_end_is_not_known(

@@ -16,7 +16,7 @@ from pykafka_broker.broker.api.produce import produce
 from pykafka_broker.broker.partitions.partition import NotLeader, Partition
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Future, Slices
-from pykafka_broker.cluster.image import NO_LEADER, PartitionImage
+from pykafka_broker.cluster.image import NO_LEADER, MetadataDelta, MetadataImage, PartitionImage
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.manager import LogManager
@@ -258,6 +258,21 @@ def test_a_topic_may_be_replaced_by_one_change(broker: LightBroker) -> None:
     commit(broker, RemoveTopicRecord(old_id), TopicRecord("t", new_id), replacement)
     new = broker.partition("t", 0)
     assert (new.log.topic_id, new.log.log_end_offset, old.is_leader) == (new_id, 0, False)
+
+
+def test_a_late_change_of_an_earlier_topic_of_the_name_is_passed_over(broker: LightBroker) -> None:
+    old_id = broker.add("t")
+    commit(broker, RemoveTopicRecord(old_id))
+    broker.add("t")
+    new = broker.partition("t", 0)
+    earlier, late = MetadataImage(), MetadataDelta()
+    earlier.apply(TopicRecord("t", old_id), late)
+    moved = PartitionRecord(0, old_id, [ANOTHER_NODE], [ANOTHER_NODE], leader=ANOTHER_NODE, partition_epoch=5)
+    earlier.apply(moved, late)
+    late.changed_partitions, late.new_partitions = late.new_partitions, []
+    broker.services.replicas.follow(late)
+    assert broker.partition("t", 0) is new
+    assert new.is_leader
 
 
 def test_a_topic_that_is_gone_before_it_is_heard_of_leaves_nothing(broker: LightBroker, tmp_path: Path) -> None:
