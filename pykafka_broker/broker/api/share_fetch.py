@@ -152,7 +152,8 @@ def _acknowledge(
     Args:
         acks: acknowledgements by partition. A partition with an empty list is in the answer if the partition is
             missing, or if another partition has acknowledgements.
-        taken: gets a function for each partition that makes its acknowledgements visible.
+        taken: gets a function for each partition that makes its acknowledgements visible. Before a wait all of them
+            are called: the end of a lock or of a session during the wait would free acknowledged records.
     """
     results: dict[TopicIdPartition, AckResult] = {}
     known: dict[AckResult, AckResult] = {}  # equal results share one object
@@ -177,6 +178,7 @@ def _acknowledge(
             has_acks = True
             while not (before := services.shares.partitions.before(share_key)).done:
                 has_waited = True
+                _show(taken)
                 yield before
             accepted = services.shares.partitions.acknowledge(share_key, member_id, batches, services.clock.now)
             results[key] = _ACCEPTED
@@ -192,6 +194,8 @@ def _acknowledge(
         except ApiError as error:
             result = AckResult(error.code, error.message)
             results[key] = known.setdefault(result, result)
+    if elsewhere:
+        _show(taken)
     for key, accepted in elsewhere.items():
         assert accepted.writing is not None
         yield accepted.writing.settled()
@@ -204,6 +208,12 @@ def _acknowledge(
     if has_acks:
         results.update(dict.fromkeys(without, _ACCEPTED))
     return results
+
+
+def _show(taken: list[Callable[[], None]]) -> None:
+    for show in taken:
+        show()
+    taken.clear()
 
 
 def _check_batches(batches: list[AckBatch], may_renew: bool) -> None:
@@ -237,8 +247,7 @@ def share_acknowledge(
     try:
         results = yield from _acknowledge(services, context, member, acks, request.is_renew_ack, taken)
     finally:
-        for show in taken:
-            show()
+        _show(taken)
     if epoch == FINAL_EPOCH:
         host.close_session(member, now)
     response = ShareAcknowledgeResponse(
@@ -452,8 +461,7 @@ def share_fetch(
             attempt = ShareFetchAttempt(services, context, member, request, results, session)
             first = attempt.at_first_sight() if taken and not has_unknown_mode else None
     finally:
-        for show in taken:
-            show()
+        _show(taken)
     if attempt is None:
         services.shares.close_session(member, context.now)
         response = _response(services, context, member, {}, results)

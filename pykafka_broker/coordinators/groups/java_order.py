@@ -129,7 +129,7 @@ class JavaQueue(Generic[T]):
     def __init__(self, entries: Iterable[T], rank: Callable[[T], float]) -> None:
         """`rank`: the smallest comes first; it may change only while the entry is taken out."""
         self._rank = rank
-        self._heap: list[T] = []
+        self._heap: list[tuple[float, T]] = []
         for entry in entries:
             self.add(entry)
 
@@ -138,26 +138,28 @@ class JavaQueue(Generic[T]):
 
     def add(self, entry: T) -> None:
         heap, rank = self._heap, self._rank(entry)
-        heap.append(entry)
+        ranked = rank, entry
+        heap.append(ranked)
         at = len(heap) - 1
-        while at and rank < self._rank(heap[(at - 1) // 2]):
-            heap[at] = heap[(at - 1) // 2]
+        while at and rank < (above := heap[(at - 1) // 2])[0]:
+            heap[at] = above
             at = (at - 1) // 2
-        heap[at] = entry
+        heap[at] = ranked
 
     def take(self) -> T:
         """Take out the first entry."""
         heap = self._heap
         first, last = heap[0], heap.pop()
-        if not heap:
-            return first
-        rank, at = self._rank(last), 0
-        while (child := 2 * at + 1) < len(heap):
-            if child + 1 < len(heap) and self._rank(heap[child + 1]) < self._rank(heap[child]):
+        count = len(heap)
+        if not count:
+            return first[1]
+        rank, at = last[0], 0
+        while (child := 2 * at + 1) < count:
+            if child + 1 < count and heap[child + 1][0] < heap[child][0]:
                 child += 1
-            if rank <= self._rank(heap[child]):
+            if rank <= heap[child][0]:
                 break
             heap[at] = heap[child]
             at = child
         heap[at] = last
-        return first
+        return first[1]

@@ -1,8 +1,9 @@
 """A partition as a share group reads it: which member has which records, how often they were delivered, which are done.
 
 Rule: the state of a share partition is soft (KIP-932). A change that must outlive the process goes as a `Change` to the
-share coordinator, and takes effect here only when the coordinator has it. The next leader hands out again the records
-whose acknowledgement has not been stored.
+share coordinator, and takes effect here only when the coordinator has it. Until then records may be handed out, but the
+owner of the share partition asks for no other change: the end of a lock would free a record whose acknowledgement is
+being stored. The next leader hands out again the records whose acknowledgement has not been stored.
 """
 
 from __future__ import annotations
@@ -537,7 +538,7 @@ class SharePartition:
             if run.state is RecordState.ARCHIVING
         ]
         self._store(decided, store)
-        return partial(self._settle, decided, before=RecordState.ARCHIVING)
+        return partial(self._settle, decided)
 
     # Changes
 
@@ -547,20 +548,11 @@ class SharePartition:
         done = sum(run.last - run.first + 1 for run in decided if run.state in TERMINAL)
         store(Change(self.start_offset, self.in_flight.done_count(self.start_offset) + done, coalesced(decided)))
 
-    def _settle(
-        self,
-        decided: list[StateRun],
-        rejected: Collection[StateRun] = (),
-        before: RecordState = RecordState.ACQUIRED,
-    ) -> None:
-        """Put decided states into effect.
-
-        Runs may have been cut or coalesced since the decision. A run with another delivery count was delivered again
-        since, and stays. A run whose lock has ended since is acknowledged all the same: the decision is stored.
+    def _settle(self, decided: list[StateRun], rejected: Collection[StateRun] = ()) -> None:
+        """Put decided states into effect, with the runs cut or joined anew since the decision.
 
         Args:
             rejected: The decisions about records that a member has rejected.
-            before: The state that the records had at the decision.
         """
         if decided:
             first, last = decided[0].first, decided[-1].last
@@ -568,12 +560,11 @@ class SharePartition:
             for decision in decided:
                 same = runs.get((decision.first, decision.last))
                 for run in [same] if same is not None else self.in_flight.between(decision.first, decision.last):
-                    if run.state in (before, RecordState.AVAILABLE) and run.deliveries == decision.deliveries:
-                        run.set(RecordState(decision.state), run.deliveries)
-                        self._may_redeliver |= decision.state == RecordState.AVAILABLE
-                        if decision.state == RecordState.ARCHIVING:
-                            cause = REJECTED if decision in rejected else EXCEEDED
-                            self._given_up.append(DeadLetters(run.first, run.last, run.deliveries, cause))
+                    run.set(RecordState(decision.state), run.deliveries)
+                    self._may_redeliver |= decision.state == RecordState.AVAILABLE
+                    if decision.state == RecordState.ARCHIVING:
+                        cause = REJECTED if decision in rejected else EXCEEDED
+                        self._given_up.append(DeadLetters(run.first, run.last, run.deliveries, cause))
             self.in_flight.tidy(first, last)
         self._advance()
 

@@ -13,7 +13,7 @@ another role: a state directory can be open once only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.groups.epoch_group import (
@@ -351,6 +351,12 @@ class _Held(NamedTuple):
         return cls(*(frozenset(pairs(role)) for role in tasks))
 
 
+def _among(wanted: Tasks, tasks: Mapping[str, Collection[int]]) -> Iterable[Task]:
+    """Return the tasks that are in both collections."""
+    names = wanted.keys() & tasks.keys()
+    return [(name, partition) for name in names for partition in wanted[name] if partition in tasks[name]]
+
+
 class TaskReconciliation:
     """A step of a member, a copy, towards the target. (Kafka: CurrentAssignmentBuilder)
 
@@ -395,15 +401,20 @@ class TaskReconciliation:
             self._advance(self._target_epoch)
 
     def _taken(self, has: _Held) -> _Held:
-        """Return the tasks of each role that the member can't get before others have given them back."""
+        """Return the tasks among the member's new ones that it can't get yet, by role: others have to give them back.
+
+        Tasks that the member has already may be among the result too.
+        """
+        new = collect(task for role, before in zip(self._target, has, strict=True) for task in role - before)
         active: set[Task] = set()  # tasks that any member has active
         here: tuple[set[Task], set[Task], set[Task]] = (set(), set(), set())  # of the member's process, by role
-        for other in self._group.members.values():
-            for held in map(_Held.of, (other.assigned, other.revoking)):
-                active |= held.active
-                if other.process_id == self._member.process_id:
-                    for tasks, more in zip(here, held, strict=True):
-                        tasks |= more
+        for other in self._group.members.values() if new else ():
+            is_here = other.process_id == self._member.process_id
+            for owned in (other.assigned, other.revoking):
+                active.update(_among(new, owned.active))
+                if is_here:
+                    for tasks, role in zip(here, owned, strict=True):
+                        tasks.update(_among(new, role))
         mine = _Held(*map(frozenset, here))
         if not self._converts:
             in_any_role = mine.active | mine.standby | mine.warmup

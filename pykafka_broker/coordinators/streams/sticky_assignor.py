@@ -192,12 +192,13 @@ class _Assignment:
     # Choices
 
     def _with_state(self, task: Task) -> list[_Member]:
-        """Return the members with a standby copy, then members with an offset, each by falling offset."""
-        offsets, owners = self._offsets.get(task, {}), self._standby_owners.get(task, [])
-        others = [member for member in offsets if member not in owners]
+        """Return the members with a standby copy, then all with an offset, each by falling offset."""
+        offsets, owners = self._offsets.get(task), self._standby_owners.get(task, [])
+        if not offsets:
+            return owners
         return [
             member
-            for members in (owners, others)
+            for members in (owners, offsets)
             for member in sorted(members, key=lambda member: -offsets.get(member, 0))
         ]
 

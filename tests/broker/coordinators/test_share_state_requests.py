@@ -285,6 +285,42 @@ def test_locks_that_end_while_nobody_can_be_told_end_later(nodes: Neighbourhood)
     assert kept(nodes) == (0, [(0, 4, 0, 1)])
 
 
+@pytest.mark.parametrize("is_lock_over", [True, False])
+def test_what_is_kept_here_is_acknowledged_though_the_rest_of_the_request_waits(
+    before: Neighbourhood, is_lock_over: bool
+) -> None:
+    before.add(SHARE_GROUP_STATE, 1, 2)
+    before.add("u", *[1] * 8)
+    topic = before[1].image.topics["u"]
+    keepers = {before[1].shares.other_coordinator(ShareKey(GROUP, topic.id, index)): index for index in range(8)}
+    here, elsewhere = keepers[None], keepers[2]
+    data = [PartitionProduceData(index, bytes(batch(b"a"))) for index in (here, elsewhere)]
+    before.call(1, ProduceRequest(None, -1, 1000, [TopicProduceData("u", partition_data=data)]), 11)
+    parts = [AlterShareGroupOffsetsRequestPartition(index, 0) for index in (here, elsewhere)]
+    before.call(3, AlterShareGroupOffsetsRequest(GROUP, [AlterShareGroupOffsetsRequestTopic("u", parts)]), 0)
+
+    def fetched(epoch: int, member: str = MEMBER) -> list[tuple[int, int, int]]:
+        request = fetching(before, epoch, member=member)
+        request.topics = [FetchTopic(topic.id, [FetchPartition(index) for index in (here, elsewhere)])]
+        answers = before.asked(1, request, 1)
+        before.settle()
+        before.wait(500)
+        return got(answers[0])
+
+    assert fetched(0) + fetched(1) == [(0, 0, 1)] * 2
+    before.network.deaf.add(2)
+    accepted = [AcknowledgePartition(index, [AcknowledgementBatch(0, 0, [ACCEPT])]) for index in (here, elsewhere)]
+    acknowledgement = ShareAcknowledgeRequest(GROUP, MEMBER, 2, topics=[AcknowledgeTopic(topic.id, accepted)])
+    answers = before.asked(1, acknowledgement, 1)
+    before.network.run()
+    if is_lock_over:
+        before.wait(before[1].shares.partitions.limits(GROUP).lock_ms)
+    else:
+        before.asked(1, fetching(before, -1, wait_ms=0), 1)
+    assert not answers, "the other node is silent"
+    assert fetched(0, "two") == []
+
+
 def test_what_a_member_had_is_free_when_its_session_ends(nodes: Neighbourhood) -> None:
     altered(nodes)
     nodes.asked(1, fetching(nodes, 0), 1)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from pykafka_broker.coordinators.groups import consumer, re2
 from pykafka_broker.coordinators.groups.assignors import ASSIGNORS, Assignment, GroupSpec
+from pykafka_broker.coordinators.groups.consumer_group import UNOWNED, ConsumerGroup, ConsumerGroupMember
 from pykafka_broker.coordinators.groups.group import TimerKey
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -542,6 +543,20 @@ def test_a_member_that_gives_nothing_back_is_out_in_time_also_after_a_restart(ma
         one.beat()
         machine.wait(5_000)
     assert "one" not in machine.coordinator.groups["g"].members
+
+
+def test_a_partition_is_its_later_owners_when_an_earlier_owner_goes() -> None:
+    """The record by which the earlier owner gave the partition back may be missing."""
+    topic_id, group = bytes(16), ConsumerGroup("g")
+    for epoch, name in enumerate(["one", "two", "three"], 1):
+        member = ConsumerGroupMember(name)
+        member.epoch, member.assigned = epoch, {topic_id: {0: epoch}}
+        group.set_member(member)
+    owned = []
+    for name in ("one", "three", "two"):
+        group.remove_member(name)
+        owned.append(group.partition_epoch(topic_id, 0))
+    assert owned == [3, UNOWNED, UNOWNED]
 
 
 def test_a_member_that_joins_again_under_its_id_has_its_target_after_a_restart(machine: Any) -> None:

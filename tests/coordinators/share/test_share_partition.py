@@ -96,39 +96,6 @@ def test_locks_that_are_joined_meanwhile_are_told_apart_again() -> None:
     assert reader.fetch() == [(1, 1, 2)]
 
 
-def test_what_is_delivered_again_meanwhile_stays_with_its_reader() -> None:
-    reader = Reader(LogBatch(0, 1))
-    reader.fetch()
-    released = reader.acked_at_last(0, 1, RELEASE)
-    reader.time_is(30_000)
-    assert reader.fetch("two") == [(0, 1, 2)]
-    released()
-    assert reader.fetch() == []
-    reader.ack(0, 1, ACCEPT, member="two")
-
-
-def test_what_was_accepted_before_the_lock_ended_is_not_delivered_again() -> None:
-    reader = Reader(LogBatch(0, 1))
-    reader.fetch()
-    accepted = reader.acked_at_last(0, 1, ACCEPT)
-    assert reader.time_is(30_000)
-    stored = [run for change in reader.changes for run in change.runs]
-    assert overlaid([], stored, 0) == [StateRun(0, 1, RecordState.ACKNOWLEDGED, 1)]
-    accepted()
-    assert reader.fetch("two") == []
-    assert reader.share.start_offset == 2
-
-
-def test_what_is_accepted_while_the_end_of_its_lock_is_stored_stays_accepted() -> None:
-    reader = Reader(LogBatch(0, 1))
-    reader.fetch()
-    freed = reader.share.on_deadline(30_000, LIMITS, reader.changes.append)
-    reader.ack(0, 0, ACCEPT)
-    assert freed is not None
-    freed()
-    assert reader.fetch() == [(1, 1, 2)]
-
-
 @pytest.mark.parametrize(("first", "last"), [(0, 0), (2, 2), (0, 5)])
 def test_where_nothing_is_under_way_nothing_is_acquired(first: int, last: int) -> None:
     reader = Reader(LogBatch(0, 1))
