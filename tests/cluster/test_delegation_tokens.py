@@ -19,6 +19,7 @@ from pykafka_broker.cluster.image import MetadataDelta
 from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
 from tests.cluster.support import Cluster
 
@@ -143,6 +144,22 @@ def test_a_sweep_takes_what_has_expired_and_leaves_the_rest(tokens: Tokens) -> N
     tokens.wall += 1
     tokens.sweep()
     assert list(tokens.image.delegation_tokens) == [kept.token_id]
+
+
+def test_a_sweep_is_no_larger_than_a_batch(tokens: Tokens) -> None:
+    for number in range(10_001):
+        tokens.image.apply(DelegationTokenRecord(token_id=str(number)), MetadataDelta())
+    assert len(expired_tokens(tokens.image, NOW)) == 10_000
+
+
+def test_little_is_remembered_of_tokens_that_have_gone(tokens: Tokens) -> None:
+    _, kept = tokens.create()
+    for _ in range(100):
+        _, proof = tokens.create()
+        tokens.expire(proof)
+        tokens.renew(kept)
+    assert len(tokens.image.token_index._ids) < 10
+    tokens.renew(kept)
 
 
 def test_without_a_secret_key_there_are_no_tokens() -> None:

@@ -13,11 +13,13 @@ from pykafka_broker.cluster.image_records import image_records
 from pykafka_broker.cluster.metadata_log import Replay
 from pykafka_broker.cluster.records import MetadataError, decode_versioned, encode_record
 from pykafka_broker.cluster.snapshot import snapshot_records
+from pykafka_broker.log.checkpoints import MIGRATING, UNASSIGNED
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.stored.access_control_entry_record import AccessControlEntryRecord
 from pykafka_broker.protocol.stored.broker_registration_change_record import BrokerRegistrationChangeRecord
 from pykafka_broker.protocol.stored.clear_elr_record import ClearElrRecord
+from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord, EntityData
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from pykafka_broker.protocol.stored.feature_level_record import FeatureLevelRecord
@@ -26,11 +28,13 @@ from pykafka_broker.protocol.stored.partition_change_record import PartitionChan
 from pykafka_broker.protocol.stored.partition_record import PartitionRecord
 from pykafka_broker.protocol.stored.producer_ids_record import ProducerIdsRecord
 from pykafka_broker.protocol.stored.register_broker_record import RegisterBrokerRecord
+from pykafka_broker.protocol.stored.register_controller_record import RegisterControllerRecord
 from pykafka_broker.protocol.stored.remove_delegation_token_record import RemoveDelegationTokenRecord
 from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from pykafka_broker.protocol.stored.topic_record import TopicRecord
 from pykafka_broker.protocol.stored.unfence_broker_record import UnfenceBrokerRecord
 from pykafka_broker.protocol.stored.unregister_broker_record import UnregisterBrokerRecord
+from pykafka_broker.protocol.stored.user_scram_credential_record import UserScramCredentialRecord
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
 
@@ -164,6 +168,8 @@ def test_brokers_come_are_fenced_and_go() -> None:
     assert broker.fenced
     image.apply(UnfenceBrokerRecord(4, 9), MetadataDelta())
     assert not broker.fenced
+    assert not broker.all_dirs_cordoned
+    assert not image_of(RegisterBrokerRecord(broker_id=5)).brokers[5].all_dirs_cordoned, "of an older release"
     image.apply(FenceBrokerRecord(4, 9), MetadataDelta())
     image.apply(BrokerRegistrationChangeRecord(4, 9, fenced=-1), MetadataDelta())
     assert (broker.fenced, broker.in_controlled_shutdown) == (False, False)
@@ -171,6 +177,10 @@ def test_brokers_come_are_fenced_and_go() -> None:
     image.apply(BrokerRegistrationChangeRecord(4, 9, cordoned_log_dirs=[ID]), MetadataDelta())
     assert broker.in_controlled_shutdown
     assert broker.all_dirs_cordoned
+    image.apply(BrokerRegistrationChangeRecord(4, 9), MetadataDelta())
+    assert broker.all_dirs_cordoned
+    image.apply(BrokerRegistrationChangeRecord(4, 9, cordoned_log_dirs=[]), MetadataDelta())
+    assert not broker.all_dirs_cordoned
     image.apply(UnregisterBrokerRecord(4, 9), MetadataDelta())
     assert image.brokers == {}
     with pytest.raises(MetadataError, match="broker 4, which is not registered"):
@@ -206,6 +216,7 @@ def test_eligible_leaders_are_cleared_for_one_topic_or_for_all() -> None:
         PartitionChangeRecord(3, ID),
         RemoveTopicRecord(b"?" * 16),
         ProducerIdsRecord(1, 1, 500),
+        ProducerIdsRecord(1, 1, 1000),  # the same block once more
     ],
 )
 def test_what_can_not_be_is_refused(record: Any) -> None:
@@ -280,6 +291,49 @@ def test_configs_and_features_are_compared() -> None:
     delta = become(image, image_after(FeatureLevelRecord("a", 1), FeatureLevelRecord("b", 2), config("6")))
     assert (delta.features, delta.configs) == ({"b"}, {(ConfigResourceType.TOPIC, "t")})
     assert image.topic_config("t") == {"retention.ms": "6"}
+
+
+def test_a_replica_is_offline_with_its_broker_or_its_directory() -> None:
+    image = image_of(
+        TopicRecord("t", ID),
+        PartitionRecord(0, ID, [4, 5], directories=[ID, b"d" * 16]),
+        RegisterBrokerRecord(broker_id=4, broker_epoch=9, log_dirs=[ID]),
+        RegisterBrokerRecord(broker_id=5, broker_epoch=9, log_dirs=[ID]),
+    )
+    partition = image.topics["t"].partitions[0]
+    assert image.is_offline(partition, 4), "the broker is fenced"
+    for broker in (4, 5):
+        image.apply(UnfenceBrokerRecord(broker, 9), MetadataDelta())
+    assert [image.is_offline(partition, broker) for broker in (4, 5)] == [False, True]
+    for unnamed in (MIGRATING, UNASSIGNED):
+        partition.directories = (ID, unnamed)
+        assert not image.is_offline(partition, 5)
+    image.apply(UnregisterBrokerRecord(4, 9), MetadataDelta())
+    assert image.is_offline(partition, 4)
+
+
+def test_everything_is_taken_over() -> None:
+    entity = ClientQuotaRecord([EntityData("user", "a")], "producer_byte_rate", 5.0)
+    newer = image_after(
+        *topic("t", 1),
+        ConfigRecord(ConfigResourceType.TOPIC, "t", "retention.ms", "5"),
+        FeatureLevelRecord("a", 1),
+        RegisterBrokerRecord(broker_id=4, broker_epoch=9),
+        RegisterControllerRecord(5),
+        entity,
+        ProducerIdsRecord(1, 1, 1000),
+        UserScramCredentialRecord("alice", 1),
+        AccessControlEntryRecord(ID, 2, "t", 3, "User:a", "*", 3, 3),
+        DelegationTokenRecord(token_id="a"),
+    )
+    own = {"_appliers", "acl_index", "generation", "token_index"}
+    expected = {name: value for name, value in vars(newer).items() if name not in own}
+    assert all(expected.values()), "a record for each"
+    image = MetadataImage()
+    delta = become(image, newer)
+    assert {name: value for name, value in vars(image).items() if name not in own} == expected
+    assert delta.quotas == {(("user", "a"),)}
+    assert become(image, MetadataImage()).quotas == {(("user", "a"),)}
 
 
 def test_what_follows_the_acls_has_the_new_ones() -> None:

@@ -11,7 +11,7 @@ import logging
 import pytest
 
 from pykafka_broker.cluster.acl_index import AclIndex
-from pykafka_broker.cluster.authorizer import CLUSTER_NAME, AllowAll, Authorizer
+from pykafka_broker.cluster.authorizer import CLUSTER_NAME, INSIDE, AllowAll, Authorizer
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.config.values import ConfigError
 from pykafka_broker.protocol.enums import AclOperation, AclPermissionType, AclResourceType, PatternType
@@ -146,6 +146,17 @@ def test_what_was_decided_holds_until_an_acl_changes() -> None:
     assert answers == [False, True, False]
 
 
+def test_what_was_decided_for_some_name_holds_until_an_acl_changes() -> None:
+    index = AclIndex([])
+    one = StandardAuthorizer(index)
+    answers = []
+    for change in (index.add, index.remove):
+        answers.append(one.allows_some(ALICE, HOST, READ, TOPIC))
+        change(acl())
+    answers.append(one.allows_some(ALICE, HOST, READ, TOPIC))
+    assert answers == [False, True, False]
+
+
 def test_it_is_decided_once(monkeypatch: pytest.MonkeyPatch) -> None:
     one = authorizer(acl())
     assert may(one)
@@ -189,6 +200,8 @@ SOME = [
         True,
     ),
     ([acl(WRITE, "*"), acl(WRITE, "*", AclPermissionType.DENY)], False),
+    ([acl(WRITE), acl(WRITE, "*", AclPermissionType.DENY)], False),
+    ([acl(WRITE), acl(AclOperation.ALL, "*", AclPermissionType.DENY, principal="User:*")], False),
     ([acl(WRITE), acl(WRITE, "u", AclPermissionType.DENY)], True),
 ]
 
@@ -198,6 +211,13 @@ def test_whether_there_is_some_name_for_which_it_is_allowed(
     acls: list[AccessControlEntryRecord], allowed: bool
 ) -> None:
     assert authorizer(*acls).allows_some(ALICE, HOST, WRITE, TOPIC) is allowed
+
+
+def test_for_some_name_no_right_implies_another() -> None:
+    """As in Kafka, whose default method of the interface does not know what implies what."""
+    one = authorizer(acl(WRITE, "tt"))
+    assert one.allows(ALICE, HOST, DESCRIBE, TOPIC, "tt")
+    assert not one.allows_some(ALICE, HOST, DESCRIBE, TOPIC)
 
 
 def test_the_rule_is_told_in_the_words_of_kafka() -> None:
@@ -254,6 +274,8 @@ def test_one_that_fails_has_said_no_and_the_log_says_why(caplog: pytest.LogCaptu
     with caplog.at_level(logging.ERROR):
         assert (one.allows(*QUESTION, "t"), one.allows_some(*QUESTION)) == (False, False)
         assert one.rule(*QUESTION, "t") == f"{__name__}:Failing"
+    assert one.allows(INSIDE, *QUESTION[1:], "t")
+    assert one.allows_some(INSIDE, *QUESTION[1:])
     told = [record.getMessage() for record in caplog.records]
     assert told == [f"{__name__}:Failing has failed: KeyError: '{what}'" for what in ("t", "User:a", "h")]
 

@@ -123,6 +123,13 @@ def test_only_who_has_said_who_it_is_may_ask(node: Asking, name: str, protocol: 
         assert times == (-1, -1, -1)
 
 
+@pytest.mark.parametrize(("by_token", "code"), [(False, ErrorCode.NONE), (True, NOT_ALLOWED)])
+def test_another_broker_says_how_its_client_has_logged_in(node: Asking, by_token: bool, code: ErrorCode) -> None:
+    node.be("alice", "PLAINTEXT", by_token=by_token)
+    node.connection.forwarded = True
+    assert node.create().error_code == code
+
+
 def test_without_a_secret_key_tokens_are_disabled(tmp_path: Path) -> None:
     node = Asking(tmp_path)
     node.be("alice")

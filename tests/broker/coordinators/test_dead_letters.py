@@ -141,12 +141,69 @@ def test_a_request_to_a_former_leader_is_not_waited_for(tmp_path: Path) -> None:
     assert archiving(nodes) == []
 
 
-def test_another_leader_gets_what_this_one_has_lost(tmp_path: Path) -> None:
-    nodes = neighbourhood(tmp_path)
-    nodes.add("dlq.u", 1, replicas=(1, 3), min_insync_replicas="1", **ENABLE)
-    nodes.change("dlq.u", isr=[1, 3])
+def letters_here(directory: Path, isr: list[int], min_insync: int = 1) -> Neighbourhood:
+    """Make nodes where node 1, which leads t, also leads the topic of letters."""
+    nodes = neighbourhood(directory)
+    nodes.add("dlq.u", 1, replicas=(1, 3), min_insync_replicas=str(min_insync), **ENABLE)
+    nodes.change("dlq.u", isr=isr)
     own = ConfigRecord(ConfigResourceType.GROUP, GROUP, "errors.deadletterqueue.topic.name", "dlq.u")
     nodes.commit(1, [ApiMessageAndVersion(own, 0)])
+    return nodes
+
+
+def test_records_are_archived_once_their_letters_are_committed(tmp_path: Path) -> None:
+    nodes = letters_here(tmp_path, isr=[1])
+    partition = nodes[1].partition("dlq.u", 0)
+    partition.append(batch(b"before"), nodes.now)
+    assert partition.log.high_watermark == 1
+    nodes.change("dlq.u", isr=[1, 3])
+    fetch(nodes)
+    acknowledge(nodes, 1, 0, 0)
+    assert (partition.log.log_end_offset, partition.log.high_watermark) == (2, 1)
+    assert archiving(nodes) == [0]
+    nodes.change("dlq.u", isr=[1])
+    nodes.wait(1_000)
+    assert archiving(nodes) == []
+
+
+def test_letters_wait_for_replicas_in_sync(tmp_path: Path) -> None:
+    nodes = letters_here(tmp_path, isr=[1], min_insync=2)
+    log = nodes.log(1, "dlq.u", 0)
+    fetch(nodes)
+    acknowledge(nodes, 1, 0, 0)
+    assert log.log_end_offset == 0
+    assert archiving(nodes) == [0]
+    nodes.change("dlq.u", isr=[1, 3])
+    nodes.wait(2_000)
+    assert log.log_end_offset == 1
+
+
+def test_letters_of_a_partition_that_comes_back_are_written_by_its_new_tenure(tmp_path: Path) -> None:
+    """The letter on its way when the partition went may come twice; the letters behind that one come once."""
+    nodes = neighbourhood(tmp_path, keeper=3)
+    fetch(nodes)
+    nodes.settle()
+    fetch(nodes, 1)
+    nodes.network.cut.add(2)
+    for number in range(3):
+        acknowledge(nodes, 2 + number, number, number)
+        nodes.wait(100)
+    nodes.move("t", 0, 3)
+    nodes.move("t", 0, 1)
+    fetch(nodes)
+    nodes.settle()
+    fetch(nodes, 1)
+    nodes.settle()
+    nodes.network.cut.clear()
+    nodes.wait(10_000)
+    written = [offset for offset, _, _ in letters(nodes)]
+    assert set(written) == {0, 1, 2}
+    assert written.count(1) == written.count(2) == 1
+    assert archiving(nodes, 3) == []
+
+
+def test_another_leader_gets_what_this_one_has_lost(tmp_path: Path) -> None:
+    nodes = letters_here(tmp_path, isr=[1, 3])
     nodes[1].partition("dlq.u", 0).append(batch(b"before"), nodes.now)
     fetch(nodes)
     nodes.network.silent.add(3)

@@ -6,7 +6,12 @@ import itertools
 
 import pytest
 
-from pykafka_broker.broker.partitions.fetch_session import FetchedPartition, FetchSession, FetchSessionCache
+from pykafka_broker.broker.partitions.fetch_session import (
+    FetchedPartition,
+    FetchSession,
+    FetchSessionCache,
+    SessionWatch,
+)
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -81,6 +86,43 @@ def test_a_larger_session_takes_the_place_of_an_old_smaller_one_in_use() -> None
     assert sessions.open(partitions(1, 2), False, 2000) is not None
 
 
+def test_a_session_in_use_is_not_the_oldest_any_more() -> None:
+    sessions = cache(slots=2, eviction_ms=1000)
+    first, second = opened(sessions, 0, now=0), opened(sessions, 1, now=500)
+    sessions.resume(first.id, 1, False, 1400)
+    assert sessions.open(partitions(2), False, 1501) is not None
+    assert error_of(sessions, second.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    assert sessions.resume(first.id, 2, False, 1501) is first
+
+
+def test_followers_push_clients_out_and_no_client_a_follower() -> None:
+    sessions = cache(slots=1, eviction_ms=1000)
+    client = opened(sessions, 0, 1)
+    follower = sessions.open(partitions(0), False, 0, privileged=True)
+    assert follower is not None
+    assert error_of(sessions, client.id, 1) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+    sessions.resume(follower.id, 1, False, 1900)
+    assert sessions.open(partitions(0, 1), False, 2000) is None, "a larger session, and the follower's is old"
+    assert sessions.open(partitions(0), False, 2000, privileged=True) is None, "no larger than the other follower's"
+    assert sessions.open(partitions(0, 1), False, 2000, privileged=True) is not None
+
+
+def test_no_two_sessions_have_the_same_id_and_none_has_zero() -> None:
+    drawn = iter((7, 7, 0, 8))
+    sessions = FetchSessionCache(2, 1000, lambda: next(drawn))
+    assert (opened(sessions, 0).id, opened(sessions, 1).id) == (7, 8)
+    assert sessions.partitions(7) == [("t", 0)]
+
+
+def test_the_short_way_is_for_what_resume_would_return() -> None:
+    sessions = cache()
+    session = opened(sessions, 0)
+    assert sessions.continued(session.id, 1, False) is session
+    for session_id, epoch, uses_ids in ((session.id, 2, False), (session.id, 1, True), (99, 1, False)):
+        assert sessions.continued(session_id, epoch, uses_ids) is None
+    assert sessions.resume(session.id, 1, False, 0) is session, "nothing has changed"
+
+
 def test_update_adds_changes_and_forgets() -> None:
     session = opened(cache(), 0, 1)
     session.update([FetchedPartition("t", 1, 7, 50), FetchedPartition("t", 2, 9, 60)], [("t", 0), ("t", 5)])
@@ -111,6 +153,21 @@ def test_what_returned_records_goes_to_the_end() -> None:
     session = opened(cache(), 0, 1, 2)
     session.rotate([("t", 0)])
     assert [key[1] for key in session.partitions] == [1, 2, 0]
+    session.rotate([("t", 3), ("t", 1)])
+    assert [key[1] for key in session.partitions] == [2, 0, 1], "one was forgotten while its records were read"
+
+
+def test_a_followers_notes_are_taken_once_and_what_had_no_room_comes_first() -> None:
+    watch = SessionWatch(opened(cache(), 0, 1, 2), lambda _: None)
+    for number in (0, 1):
+        watch.note(("t", number))
+    assert watch.take() == [("t", 0), ("t", 1)]
+    assert not watch
+    watch.note(("t", 2))
+    watch.put_back([("t", 1)])
+    assert watch.take() == [("t", 1), ("t", 2)]
+    watch.lose(("t", 0))
+    assert (watch.take_lost(), watch.take_lost()) == ([("t", 0)], [])
 
 
 def test_a_change_is_told_once_and_again_after_an_error() -> None:

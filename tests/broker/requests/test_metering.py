@@ -39,6 +39,7 @@ from pykafka_broker.protocol.messages.share_fetch_response import (
     ShareFetchableTopicResponse,
     ShareFetchResponse,
 )
+from pykafka_broker.protocol.messages.write_txn_markers_request import WriteTxnMarkersRequest
 from pykafka_broker.protocol.runtime import leaves
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from tests.broker.api.real_broker import NOW, RealBroker
@@ -174,6 +175,26 @@ def test_requests_from_inside_the_process_are_not_counted(node: Held) -> None:
     node.allow(producer_byte_rate=10_000)
     node.connection.id = NO_CONNECTION
     assert node.produce(50_000).throttle_time_ms == 0
+
+
+def test_a_client_behind_another_broker_is_told_and_holds_up_nobody_here(node: Held) -> None:
+    """Its requests come on the connection of that broker, with those of all other clients there."""
+    node.allow(producer_byte_rate=10_000)
+    node.connection.forwarded = True
+    assert node.produce(50_000).throttle_time_ms > 3000
+    assert node.muted == []
+
+
+def test_requests_among_brokers_are_not_held_up(node: Held) -> None:
+    node.allow(request_percentage=0.01, consumer_byte_rate=1)
+    node.request_ns = MILLISECOND_NS
+    node.call(WriteTxnMarkersRequest([]), 1)
+    request = reading()
+    request.replica_id = 2
+    assert node.call(request, 12).throttle_time_ms == 0
+    assert node.muted == []
+    node.call(ListGroupsRequest(), 4)
+    assert len(node.muted) == 1
 
 
 # -- fetches

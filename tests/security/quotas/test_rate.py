@@ -54,6 +54,13 @@ def test_a_sample_counts_as_long_as_its_last_record_does() -> None:
     assert rate.throttle_ms(10_000, NOW + 3900) == 0
 
 
+def test_a_window_more_than_there_are_counts_while_the_oldest_is_not_too_old() -> None:
+    rate = Rate(THREE)
+    for at, size in ((0, 50_000), (999, 1), (1000, 1), (2000, 1), (3000, 1)):
+        rate.record(size, NOW + at)
+    assert rate.throttle_ms(10_000, NOW + 3000) == 2000  # 50004 / 10000 - 3 s
+
+
 def test_what_is_taken_back_was_never_used() -> None:
     rate = Rate(THREE)
     rate.record(100_000, NOW)

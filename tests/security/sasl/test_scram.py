@@ -131,6 +131,7 @@ def test_extensions_that_nobody_knows_are_passed_over() -> None:
         "",
         "\0",
         "n" * 70_000,
+        "n,,n=alice,r=abc,x=" + "y" * 70_000,
     ],
 )
 def test_a_first_message_that_is_wrong_is_refused_as_a_wrong_password_is(first: str) -> None:
@@ -189,6 +190,14 @@ def test_binding_nonce_and_proof_must_be_those_of_this_exchange(change: tuple[by
         scram.step(last.replace(*change), 0)
 
 
+def test_the_binding_is_that_of_the_first_message_even_if_it_is_signed() -> None:
+    scram = login(1, users("alice"))
+    token = scram.step(b"n,,n=alice,r=abc", 0).token
+    last, _ = final("y,,n=alice,r=abc", token, "alice-secret", header="y,,")
+    with pytest.raises(LoginRefused):
+        scram.step(last, 0)
+
+
 @pytest.mark.parametrize(("emulated", "taken"), [("", False), ("4.0", False), ("3.9", True), ("2.8", True)])
 def test_a_nonce_with_the_clients_part_twice_is_taken_before_4_0(emulated: str, taken: bool) -> None:
     """Releases before 4.0 take a nonce with the client's part twice, which librdkafka sends before 2.6.1."""
@@ -215,8 +224,9 @@ def test_with_tokenauth_the_name_is_that_of_a_delegation_token(monkeypatch: pyte
     assert isinstance(keys, ScramKeys)
     found = TokenLogin("User:owner", keys, 5_000)
     monkeypatch.setattr(scram_module, "token_login", lambda realm, kind, name: found if name == "token-id" else None)
-    done = whole(realm, "n,,n=token-id,r=abc,tokenauth=true", "token-id-secret")
-    assert (done.principal, done.expires_ms, done.by_token) == ("User:owner", 5_000, True)
+    for word in ("true", "TRUE"):  # as Java's parseBoolean has it
+        done = whole(realm, f"n,,n=token-id,r=abc,tokenauth={word}", "token-id-secret")
+        assert (done.principal, done.expires_ms, done.by_token) == ("User:owner", 5_000, True)
 
 
 def test_keys_are_not_shown() -> None:

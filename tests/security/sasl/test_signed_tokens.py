@@ -99,6 +99,7 @@ def other(token: str) -> str:
         signed(iat=None),
         signed(iat=NOW + 61),
         signed(nbf=NOW + 31),
+        signed(nbf=NOW + 20, exp=NOW + 10),  # each of them within what the clocks may differ by
         signed(sub=None),
         signed(sub=""),
         signed(sub="  "),
