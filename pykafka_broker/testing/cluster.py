@@ -262,13 +262,32 @@ class KafkaCluster(ClusterData):
         try:
             self._make_nodes()
             if self._begins_with is None:
-                all_at_once(self._nodes.values(), KafkaBroker.start)
+                self._start_together()
             else:
                 self._start_on_images()
         except BaseException:
             self.close()
             raise
         return self
+
+    def _start_together(self) -> None:
+        """Start all nodes. Once one has failed the others are given up: without it some would wait for their time-out.
+
+        Raises the first error.
+        """
+        failures: list[BaseException] = []
+
+        def start(node: KafkaBroker) -> None:
+            try:
+                node.start()
+            except BaseException as error:
+                failures.append(error)
+                for other in self._nodes.values():
+                    other.give_up()
+
+        all_at_once(self._nodes.values(), start)
+        if failures:
+            raise failures[0]
 
     def _is_started(self) -> bool:
         if self._closed:

@@ -202,6 +202,11 @@ def test_without_a_controller_a_topic_is_refused_at_once(cluster: KafkaCluster) 
         cluster.controller.start()
 
 
+def test_a_controller_that_can_t_start_is_told_and_not_waited_for() -> None:
+    with pytest.raises(BrokerError, match=r"Invalid value none for configuration num\.io\.threads"):
+        KafkaCluster(brokers=2, configs={100: {"num.io.threads": "none"}}, in_process=True).start()
+
+
 def test_the_text_of_a_failure_marks_records_of_aborted_transactions() -> None:
     record = Record("orders", 0, 5, 1_700_000_000_000, "CreateTime", b"\xff", "paid", (("h", b"\xfe"),), "aborted")
     assert listing([record]) == "\n  0@5 key b'\\xff', value 'paid' (aborted)"
