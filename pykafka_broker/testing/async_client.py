@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 import h11
 
@@ -227,6 +227,11 @@ class Entered(Generic[Context]):
     def __init__(self, coming: Coroutine[Any, Any, Context]) -> None:
         self._coming = coming
         self._entered: Context
+
+    if not TYPE_CHECKING:  # type checkers find it by themselves
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"{name} is of the result, which is awaited, or entered with `async with`", name=name)
 
     def __await__(self) -> Generator[Any, Any, Context]:
         return self._coming.__await__()

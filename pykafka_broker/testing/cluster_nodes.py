@@ -272,7 +272,8 @@ class ClusterNodes(Controlled):
             ended = self._has_ended(leader)  # the controller is yet to notice
             if ended or leader in (-1, other_than) or not self._leader_knows(topic, partition, state):
                 still = " still" if ended or leader == other_than else ""
-                raise NotReached(f"the leader of {topic}-{partition} is{still} {leader}")
+                gone = ", which has ended" if ended else ""
+                raise NotReached(f"the leader of {topic}-{partition} is{still} {leader}{gone}")
             return leader
 
         return poll(led, f"the leader of {topic}-{partition} is unknown", timeout)

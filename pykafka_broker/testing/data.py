@@ -192,7 +192,7 @@ class Data(Handle):
         Returns:
             Partition and offset of each record.
         """
-        return self._write(topic, to_each(to_request, several(f"produce({topic!r}", records)))
+        return self._write(topic, to_each(to_request, several("produce", topic, records)))
 
     def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
         """Write records in the form of the control API (`NewRecord` in `/openapi.json`)."""
@@ -551,7 +551,7 @@ class Waits(Data):
             RecordsDiffer: the topic has other records.
         """
         __tracebackhide__ = True
-        expected = several(f"assert_records({topic!r}", records)
+        expected = several("assert_records", topic, records)
         try:
             return self._assert_records(topic, expected, timeout, isolation_level)
         except RecordsDiffer as differ:
@@ -580,7 +580,7 @@ class Waits(Data):
             ValueError: no record is given, so that the assertion could not fail.
         """
         __tracebackhide__ = True
-        expected = several(f"assert_contains({topic!r}", records)
+        expected = several("assert_contains", topic, records)
         if not expected:
             raise ValueError(
                 f"assert_contains({topic!r}, []) names no record, so it could not fail; "

@@ -291,7 +291,7 @@ def test_a_leader_that_is_not_running_is_none() -> None:
         cluster.clock.freeze()
         cluster.broker(leader).kill()
         assert cluster.leader_of("orders") == leader
-        with pytest.raises(WaitTimeout, match=f"the leader of orders-0 is still {leader}"):
+        with pytest.raises(WaitTimeout, match=f"the leader of orders-0 is still {leader}, which has ended$"):
             cluster.wait_for_leader("orders", timeout=0)
         cluster.clock.resume()
         assert cluster.wait_for_leader("orders") != leader

@@ -247,7 +247,8 @@ class AsyncClusterNodes(AsyncControlled):
             ended = self._has_ended(leader)  # the controller is yet to notice
             if ended or leader in (-1, other_than) or not await self._leader_knows(topic, partition, state):
                 still = " still" if ended or leader == other_than else ""
-                raise NotReached(f"the leader of {topic}-{partition} is{still} {leader}")
+                gone = ", which has ended" if ended else ""
+                raise NotReached(f"the leader of {topic}-{partition} is{still} {leader}{gone}")
             return leader
 
         return await poll(led, f"the leader of {topic}-{partition} is unknown", timeout)
