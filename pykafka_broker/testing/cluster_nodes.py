@@ -321,6 +321,8 @@ class ClusterNodes(Controlled):
             raise TypeError(f"sides are sets of node ids: partition_network({{1}}, {{2, 3, 100}}), not {sides!r}")
         apart = [frozenset(side) for side in sides]
         for index, side in enumerate(apart):
+            if not side:
+                raise ValueError("a side has no nodes, so it could cut off none")
             self._check_nodes(side)
             if twice := side & frozenset[int]().union(*apart[:index]):
                 raise ValueError(f"node {min(twice)} is on two sides")

@@ -52,6 +52,7 @@ def test_a_cluster_that_was_not_started_has_no_node() -> None:
         (({1}, {9}), "there is no node 9: 1, 2, 100"),
         (({1, 2}, {2}), "node 2 is on two sides"),
         (({1},), "there must be two sides at least"),
+        ((set(), {1}), "a side has no nodes"),
         ((), "there must be two sides at least"),
     ],
 )
