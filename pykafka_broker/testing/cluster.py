@@ -318,7 +318,7 @@ class KafkaCluster(ClusterData):
         doors = {node_id: self._reserve(0, "127.0.0.1") for node_id in sorted(nodes)}
         for node_id in nodes:
             self._nodes[node_id] = self._node(node_id, controller)
-            self._nodes[node_id]._know(doors, node_id)
+            self._nodes[node_id]._know(doors, node_id, self._sides)
         self._free_reserved()
 
     def _reserve(self, port: int, host: str = "") -> str:
@@ -482,11 +482,11 @@ class KafkaCluster(ClusterData):
             self._end_troubles()
 
     def _mend(self) -> None:
+        self.heal_network()
         all_at_once([node for node in self._nodes.values() if not node.running], KafkaBroker.start)
         for node in self.brokers:
             node.unpause()
             node.free_disk()
-        self.heal_network()
         for topic in self.topics(internal=True):
             for index in range(topic["partitions"]):
                 self.wait_for_isr(topic["name"], index)

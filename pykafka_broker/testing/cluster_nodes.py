@@ -315,7 +315,8 @@ class ClusterNodes(Controlled):
     def partition_network(self, *sides: Iterable[int]) -> None:
         """Cut nodes off from nodes of other sides: `partition_network({1}, {2, 3, 100})`.
 
-        A node on no side keeps all its connections. Clients are not affected. `heal_network` ends the partition.
+        A node on no side keeps all its connections, and a node that starts is cut off once it is ready. Clients are not
+        affected. `heal_network` ends the partition.
         """
         if any(not isinstance(side, Iterable) for side in sides):
             raise TypeError(f"sides are sets of node ids: partition_network({{1}}, {{2, 3, 100}}), not {sides!r}")
