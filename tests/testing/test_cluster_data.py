@@ -204,6 +204,20 @@ def test_without_a_controller_a_topic_is_refused_at_once(cluster: KafkaCluster) 
         cluster.controller.start()
 
 
+def test_what_a_write_has_waited_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykafka_broker.control.api.records._TIMEOUT_MS", 100)
+    with KafkaCluster(brokers=2, in_process=True) as cluster:
+        cluster.create_topic("orders")
+        leader = cluster.broker(cluster.leader_of("orders"))
+        with (
+            leader.faults.add(api="Fetch", hang=True),
+            pytest.raises(
+                ControlError, match=r"^REQUEST_TIMED_OUT: within 100 ms not all replicas in sync, \[\d, \d\]"
+            ),
+        ):
+            leader.produce("orders", ["a"])
+
+
 def test_a_controller_that_can_t_start_is_told_and_not_waited_for() -> None:
     with pytest.raises(BrokerError, match=r"Invalid value none for configuration num\.io\.threads"):
         KafkaCluster(brokers=2, configs={100: {"num.io.threads": "none"}}, in_process=True).start()
