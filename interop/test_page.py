@@ -213,6 +213,15 @@ def test_a_topic_is_made_written_to_and_deleted(tab: Tab, broker: KafkaBroker) -
     assert "by-hand" not in {each["name"] for each in broker.topics()}
 
 
+def test_a_page_that_follows_says_that_it_is_behind(tab: Tab, broker: KafkaBroker) -> None:
+    broker.create_topic("fast")
+    page = tab.open("/topics/fast/records")
+    page.get_by_label("Follow").check()
+    broker.produce("fast", ["one of many"] * 2_000)
+    see(page, "behind the end: at most 500 records a second are followed")
+    playwright.expect(page.get_by_text("behind the end")).to_have_count(0)
+
+
 def test_what_changes_is_seen_without_a_reload(tab: Tab, broker: KafkaBroker) -> None:
     broker.create_topic("live")
     page = tab.open("/topics/live/records")

@@ -32,6 +32,7 @@ SOURCES = (
 WELDS = {  # the name in the source: the module and name of its twin
     "ControlClient": (f"{PACKAGE}.async_client", "AsyncControlClient"),
     "poll": (f"{PACKAGE}.async_client", "poll"),
+    "time_limit": (f"{PACKAGE}.async_client", "time_limit"),
     "all_at_once": (f"{PACKAGE}.async_client", "all_at_once"),
     "Step": (f"{PACKAGE}.async_client", "Step"),
     "KafkaBroker": (f"{PACKAGE}.asynchronous", "AsyncKafkaBroker"),

@@ -2,7 +2,8 @@
 
 Rule: each mistake of the operator is one clear line on standard error, and the exit code is 2. A broker that can't
 start for another reason (a taken port, a locked directory) says why and exits with 1. Standard output has the ready
-line and the output of commands, nothing else. A broker that is told to stop, however early, exits with 0.
+line and the output of commands, nothing else. A broker that is told to stop exits with 0, also while
+it starts; a signal that comes before `main` catches signals ends the process with the system's exit code.
 """
 
 from __future__ import annotations

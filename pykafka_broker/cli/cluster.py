@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pykafka_broker.cli.commands import parser_for
 from pykafka_broker.cli.settings import UsageError, parse_overrides
 from pykafka_broker.platform import START_SIGNAL, STOP_SIGNALS
+from pykafka_broker.testing.arguments import check_known
 from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.data import BrokerError
 from pykafka_broker.testing.process import KafkaBroker
@@ -44,11 +45,13 @@ def main(arguments: Sequence[str]) -> int:
     own = parser()
     options = own.parse_args(arguments[1:])
     try:
+        overrides = parse_overrides(options.override)
+        check_known(overrides, permission=None)
         cluster = KafkaCluster(
             options.brokers,
             racks=options.racks.split(",") if options.racks else None,
             controllers=0 if options.combined else 1,
-            config=parse_overrides(options.override),
+            config=overrides,
             quick=False,
             history=options.history,
             data_dir=options.data_dir,

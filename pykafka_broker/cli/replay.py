@@ -49,6 +49,9 @@ def main(arguments: Sequence[str]) -> int:
         own.error("--url is of the broker that --to names")
     if options.page and (options.to or asked is not None):
         own.error("--page plays on a broker of its own, and checks nothing")
+    first = 0 if options.page else 1  # the page may begin before all requests
+    if options.until is not None and options.until < first:
+        own.error(f"--until {options.until}: the first request has the number 1")
     if asked is not None and options.to and not options.url:
         own.error("--check asks the target's control API: --url is missing")
     try:

@@ -86,7 +86,7 @@ def parser() -> CommandParser:
 
 def _seen(options: argparse.Namespace) -> Iterator[SeenRequestAnswer]:
     if options.requests:
-        found = exchanges(_raw(options.requests), _raw(options.responses), _NOWHERE, _NOWHERE)
+        found = _of_files(options.requests, options.responses)
     elif options.capture:
         found = of_packets(read_packets(Path(options.capture).read_bytes()))
     else:
@@ -107,6 +107,17 @@ def _fitting(found: Iterable[Exchange], options: argparse.Namespace) -> Iterator
             continue
         if client is None or (each.client_id is not None and pattern(client).fullmatch(each.client_id)):
             yield seen(each, options.bodies)
+
+
+def _of_files(requests: str, responses: str | None) -> list[Exchange]:
+    """Return the exchanges in the raw bytes of one connection. Raises ValueError for a file of other content."""
+    sent, received = _raw(requests), _raw(responses)
+    if not looks_like_requests(sent):
+        raise ValueError(f"{requests}: it does not begin with a request of a Kafka client")
+    found = exchanges(sent, received, _NOWHERE, _NOWHERE)
+    if received.data and all(each.answer is None for each in found):
+        raise ValueError(f"{responses}: it answers none of the requests")
+    return found
 
 
 def _raw(path: str | None) -> Direction:
@@ -168,14 +179,16 @@ class Packet(NamedTuple):
     ends: bool = False
 
 
+def is_capture(data: bytes) -> bool:
+    """Return whether a file begins as a pcap or pcapng file does."""
+    return data[:4] in (*_PCAP, _SECTION.to_bytes(4, "big"))
+
+
 def read_packets(capture: bytes) -> Iterator[Packet]:
     """Yield the packets of a file. Raises ValueError."""
-    if capture[:4] in _PCAP:
-        raw = _read_pcap(capture)
-    elif capture[:4] == _SECTION.to_bytes(4, "big"):
-        raw = _read_pcapng(capture)
-    else:
+    if not is_capture(capture):
         raise ValueError("it is neither pcap nor pcapng")
+    raw = _read_pcap(capture) if capture[:4] in _PCAP else _read_pcapng(capture)
     for time, link, frame in raw:
         try:
             packet = _tcp(time, link, frame)

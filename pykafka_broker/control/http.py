@@ -96,6 +96,13 @@ class HttpConnection:
                 await asyncio.gather(self._ahead, return_exceptions=True)
             await self._close(patience_s)
 
+    async def refuse(self, response: Response) -> None:
+        """Send an answer before the request has come, and close the connection."""
+        try:
+            await self._refuse(response)
+        finally:
+            await self._close(_LAST_BYTES_S)
+
     async def _close(self, patience_s: float) -> None:
         """Close the connection, once the client has taken the rest of the answer or the time is over."""
         self._writer.close()
@@ -231,11 +238,9 @@ def _too_long(most: int) -> Response:
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _OWN_SITES = frozenset({"same-origin", "none"})  # "none": typed in by the user
 _SOCKETS_OF_WINDOWS = 10_000  # its numbers of errors of sockets begin here; `os.strerror` has no words for them
-_NO_ROOM = (
-    b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: text/plain\r\nconnection: close\r\ncontent-length: 59\r\n\r\n"
-    b"there are too many connections: close some that are unused\n"
-)
+_NO_ROOM = Response(503, _TEXT, b"there are too many connections: close some that are unused\n")
 _MOST_CONNECTIONS = min(256, MOST_CONNECTIONS // 8)
+_MOST_REFUSED = min(64, MOST_CONNECTIONS // 32)  # above `_MOST_CONNECTIONS`, while they take their refusal
 
 
 class HttpAddress(NamedTuple):
@@ -258,7 +263,7 @@ class HttpListener:
     """An address on which HTTP is spoken.
 
     Rule: the number of clients is bounded, and all are closed with the listener. `serve` answers the requests that
-    `judge` lets in.
+    `judge` lets in. Clients above the bound get 503; those above a second bound are disconnected.
     """
 
     def __init__(self, serve: Serve, judge: Judge) -> None:
@@ -266,6 +271,7 @@ class HttpListener:
         self._judge = judge
         self._server: asyncio.Server | None = None
         self._clients: set[asyncio.Task[None]] = set()
+        self._refused: set[asyncio.Task[None]] = set()
         self.url = ""
 
     async def open(self, address: HttpAddress, name: str) -> None:
@@ -285,18 +291,21 @@ class HttpListener:
         """Close the listener and all the connections."""
         if self._server is not None:
             self._server.close()
-        for client in self._clients:
+        clients = self._clients | self._refused
+        for client in clients:
             client.cancel()
-        await asyncio.gather(*self._clients, return_exceptions=True)
+        await asyncio.gather(*clients, return_exceptions=True)
 
     def _on_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        if len(self._clients) >= _MOST_CONNECTIONS:
-            writer.write(_NO_ROOM)
+        is_full = len(self._clients) >= _MOST_CONNECTIONS
+        if is_full and len(self._refused) >= _MOST_REFUSED:
             writer.close()
             return
-        client = asyncio.ensure_future(HttpConnection(reader, writer, self._serve, self._judge).run())
-        self._clients.add(client)
-        client.add_done_callback(self._clients.discard)
+        connection = HttpConnection(reader, writer, self._serve, self._judge)
+        client = asyncio.ensure_future(connection.refuse(_NO_ROOM) if is_full else connection.run())
+        clients = self._refused if is_full else self._clients
+        clients.add(client)
+        client.add_done_callback(clients.discard)
 
 
 def why_another_name(headers: Mapping[str, str]) -> str | None:

@@ -39,15 +39,18 @@ def config_texts(config: Mapping[str, object] | None) -> dict[str, str]:
     return {name: config_text(value) for name, value in (config or {}).items()}
 
 
-def check_known(names: Iterable[str], permission: str = "allow_unknown_config=True") -> None:
-    """Check for unknown broker configs. Raises ValueError with similar names, and how to permit unknown configs."""
+def check_known(names: Iterable[str], permission: str | None = "allow_unknown_config=True") -> None:
+    """Check for unknown broker configs. Raises ValueError with similar names, and how to permit unknown configs where
+    the caller can.
+    """
     from pykafka_broker.config.broker import unknown_configs
     from pykafka_broker.config.registry import broker_keys
     from pykafka_broker.control.problems import did_you_mean
 
     for name in unknown_configs(names):
         meant = did_you_mean(str(name).replace("_", "."), broker_keys())
-        raise ValueError(f"unknown config {name}{meant} ({permission} lets it pass)")
+        how = "" if permission is None else f" ({permission} lets it pass)"
+        raise ValueError(f"unknown config {name}{meant}{how}")
 
 
 def check_directory(what: str, path: str | os.PathLike[str] | None) -> None:

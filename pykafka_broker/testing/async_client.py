@@ -13,12 +13,11 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
 
 import h11
 
 from pykafka_broker.addresses import address_text
-from pykafka_broker.testing.arguments import check_timeout
 from pykafka_broker.testing.control_client import (
     DEFAULT_TIMEOUT_S,
     ControlClient,
@@ -33,6 +32,7 @@ from pykafka_broker.testing.data import (
     NotReached,
     WaitTimeout,
     problem_that_may_pass,
+    time_limit,
 )
 
 # -- calls
@@ -143,20 +143,19 @@ class Closed(Protocol):
 async def poll(look: Callable[[], Awaitable[T]], unknown: str, timeout: float) -> T:
     """Return the answer of `look`, as `data.poll`, awaited."""
     __tracebackhide__ = True
-    check_timeout(timeout)
     loop = asyncio.get_running_loop()
-    deadline, problem = loop.time() + timeout, ""
-    state: NotReached | str = unknown
-    while True:
-        try:
-            return await look()
-        except NotReached as error:
-            state, problem = error if any(error.args) else state, ""
-        except (ControlError, BrokerError, OSError) as error:
-            problem = problem_that_may_pass(error)
-        if loop.time() > deadline:
-            raise WaitTimeout(f"after {timeout} s {state}{problem}")
-        await asyncio.sleep(POLL_S)
+    problem, state = "", NotReached(unknown)
+    with time_limit(timeout, loop.time()) as (deadline, limit_s):
+        while True:
+            try:
+                return await look()
+            except NotReached as error:
+                state, problem = error if any(error.args) else state, ""
+            except (ControlError, BrokerError, OSError) as error:
+                problem = problem_that_may_pass(error)
+            if loop.time() > deadline:
+                raise WaitTimeout(f"after {limit_s} s {state}{problem}")
+            await asyncio.sleep(POLL_S)
 
 
 async def all_at_once(nodes: Iterable[N], step: Step[N, T]) -> list[T]:
@@ -228,6 +227,11 @@ class Entered(Generic[Context]):
     def __init__(self, coming: Coroutine[Any, Any, Context]) -> None:
         self._coming = coming
         self._entered: Context
+
+    if not TYPE_CHECKING:  # type checkers find it by themselves
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"{name} is of the result, which is awaited, or entered with `async with`", name=name)
 
     def __await__(self) -> Generator[Any, Any, Context]:
         return self._coming.__await__()

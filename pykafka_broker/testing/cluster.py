@@ -262,13 +262,32 @@ class KafkaCluster(ClusterData):
         try:
             self._make_nodes()
             if self._begins_with is None:
-                all_at_once(self._nodes.values(), KafkaBroker.start)
+                self._start_together()
             else:
                 self._start_on_images()
         except BaseException:
             self.close()
             raise
         return self
+
+    def _start_together(self) -> None:
+        """Start all nodes. Once one has failed the others are given up: without it some would wait for their time-out.
+
+        Raises the first error.
+        """
+        failures: list[BaseException] = []
+
+        def start(node: KafkaBroker) -> None:
+            try:
+                node.start()
+            except BaseException as error:
+                failures.append(error)
+                for other in self._nodes.values():
+                    other.give_up()
+
+        all_at_once(self._nodes.values(), start)
+        if failures:
+            raise failures[0]
 
     def _is_started(self) -> bool:
         if self._closed:
@@ -299,7 +318,7 @@ class KafkaCluster(ClusterData):
         doors = {node_id: self._reserve(0, "127.0.0.1") for node_id in sorted(nodes)}
         for node_id in nodes:
             self._nodes[node_id] = self._node(node_id, controller)
-            self._nodes[node_id]._know(doors, node_id)
+            self._nodes[node_id]._know(doors, node_id, self._sides)
         self._free_reserved()
 
     def _reserve(self, port: int, host: str = "") -> str:
@@ -463,11 +482,11 @@ class KafkaCluster(ClusterData):
             self._end_troubles()
 
     def _mend(self) -> None:
+        self.heal_network()
         all_at_once([node for node in self._nodes.values() if not node.running], KafkaBroker.start)
         for node in self.brokers:
             node.unpause()
             node.free_disk()
-        self.heal_network()
         for topic in self.topics(internal=True):
             for index in range(topic["partitions"]):
                 self.wait_for_isr(topic["name"], index)

@@ -477,13 +477,13 @@ class ClusterData(ClusterTraffic):
         kept = {*names_to_keep(keep)}
         if unknown := sorted(kept - _KEEPABLE):
             raise ValueError(f"{unknown[0]} can't be kept; what can is {', '.join(sorted(_KEEPABLE))}")
+        self.heal_network()
         for node in (self.controller, *self.brokers):
             if not node.running:
                 node.start()
         for node in self.brokers:
             node.unpause()
             node.free_disk()
-        self.heal_network()
         if "faults" not in kept:
             self.faults.clear()
         self.reset_settings(kept & _SETTINGS)

@@ -272,7 +272,8 @@ class ClusterNodes(Controlled):
             ended = self._has_ended(leader)  # the controller is yet to notice
             if ended or leader in (-1, other_than) or not self._leader_knows(topic, partition, state):
                 still = " still" if ended or leader == other_than else ""
-                raise NotReached(f"the leader of {topic}-{partition} is{still} {leader}")
+                gone = ", which has ended" if ended else ""
+                raise NotReached(f"the leader of {topic}-{partition} is{still} {leader}{gone}")
             return leader
 
         return poll(led, f"the leader of {topic}-{partition} is unknown", timeout)
@@ -314,12 +315,15 @@ class ClusterNodes(Controlled):
     def partition_network(self, *sides: Iterable[int]) -> None:
         """Cut nodes off from nodes of other sides: `partition_network({1}, {2, 3, 100})`.
 
-        A node on no side keeps all its connections. Clients are not affected. `heal_network` ends the partition.
+        A node on no side keeps all its connections, and a node that starts is cut off once it is ready. Clients are not
+        affected. `heal_network` ends the partition.
         """
         if any(not isinstance(side, Iterable) for side in sides):
             raise TypeError(f"sides are sets of node ids: partition_network({{1}}, {{2, 3, 100}}), not {sides!r}")
         apart = [frozenset(side) for side in sides]
         for index, side in enumerate(apart):
+            if not side:
+                raise ValueError("a side has no nodes, so it could cut off none")
             self._check_nodes(side)
             if twice := side & frozenset[int]().union(*apart[:index]):
                 raise ValueError(f"node {min(twice)} is on two sides")

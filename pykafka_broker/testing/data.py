@@ -11,7 +11,10 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
+from math import inf
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pykafka_broker.testing.answers import (
@@ -96,6 +99,7 @@ __tracebackhide__ = told_to_the_test
 AT_ONCE = 1_000  # records in a call
 _PART_CHARACTERS = 4 << 20
 _LONG_S = 600.0
+_deadline: ContextVar[float] = ContextVar("_deadline", default=inf)  # of the wait that the caller is in
 N = TypeVar("N")
 Step = Callable[[N], T]  # an operation on a node
 
@@ -188,7 +192,7 @@ class Data(Handle):
         Returns:
             Partition and offset of each record.
         """
-        return self._write(topic, to_each(to_request, several(f"produce({topic!r}", records)))
+        return self._write(topic, to_each(to_request, several("produce", topic, records)))
 
     def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
         """Write records in the form of the control API (`NewRecord` in `/openapi.json`)."""
@@ -547,7 +551,7 @@ class Waits(Data):
             RecordsDiffer: the topic has other records.
         """
         __tracebackhide__ = True
-        expected = several(f"assert_records({topic!r}", records)
+        expected = several("assert_records", topic, records)
         try:
             return self._assert_records(topic, expected, timeout, isolation_level)
         except RecordsDiffer as differ:
@@ -576,7 +580,7 @@ class Waits(Data):
             ValueError: no record is given, so that the assertion could not fail.
         """
         __tracebackhide__ = True
-        expected = several(f"assert_contains({topic!r}", records)
+        expected = several("assert_contains", topic, records)
         if not expected:
             raise ValueError(
                 f"assert_contains({topic!r}, []) names no record, so it could not fail; "
@@ -670,26 +674,39 @@ def poll(look: Callable[[], T], unknown: str, timeout: float) -> T:
     Args:
         look: asks several brokers, and raises NotReached until the awaited state is there.
         unknown: the state for the error until `look` has told the state.
-        timeout: in seconds.
+        timeout: in seconds; less within a `look` whose own wait ends before.
 
     Raises:
         ControlError: a wrong argument, for which waiting is no help.
         WaitTimeout: the state was not there in time; the text has the present state and the last refusal.
     """
     __tracebackhide__ = True
+    problem, state = "", NotReached(unknown)
+    with time_limit(timeout, time.monotonic()) as (deadline, limit_s):
+        while True:
+            try:
+                return look()
+            except NotReached as error:
+                state, problem = error if any(error.args) else state, ""
+            except (ControlError, BrokerError, OSError) as error:
+                problem = problem_that_may_pass(error)
+            if time.monotonic() > deadline:
+                raise WaitTimeout(f"after {limit_s} s {state}{problem}")
+            time.sleep(POLL_S)
+
+
+@contextmanager
+def time_limit(timeout: float, now: float) -> Iterator[tuple[float, float]]:
+    """Give the end and the length of a wait that begins now: it does not outlast a wait around it."""
     check_timeout(timeout)
-    deadline, problem = time.monotonic() + timeout, ""
-    state: NotReached | str = unknown
-    while True:
-        try:
-            return look()
-        except NotReached as error:
-            state, problem = error if any(error.args) else state, ""
-        except (ControlError, BrokerError, OSError) as error:
-            problem = problem_that_may_pass(error)
-        if time.monotonic() > deadline:
-            raise WaitTimeout(f"after {timeout} s {state}{problem}")
-        time.sleep(POLL_S)
+    deadline, around = now + timeout, _deadline.get()
+    if around < deadline:
+        deadline, timeout = around, max(0.0, round(around - now, 1))
+    token = _deadline.set(deadline)
+    try:
+        yield deadline, timeout
+    finally:
+        _deadline.reset(token)
 
 
 def all_at_once(nodes: Iterable[N], step: Step[N, T]) -> list[T]:

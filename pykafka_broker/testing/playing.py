@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, overload
 
 from pykafka_broker.addresses import split_address
+from pykafka_broker.testing.arguments import check_count
 from pykafka_broker.testing.async_client import in_thread
 from pykafka_broker.testing.cluster import KafkaCluster
 from pykafka_broker.testing.cluster_recording import NodeRecording, joined
@@ -153,6 +154,8 @@ class _Play:
             raise TypeError("check asks a control API, which an address alone does not tell: give on a RemoteBroker")
         self._recordings = recordings
         self._on, self._emulate, self._brokers = on, emulate, brokers
+        if until is not None:
+            check_count("until", until)
         self._recorded_time, self._until, self._hold = recorded_time, until, hold
         self._asked: Questions | None = None if check is False else Questions() if check is True else check
         self._guard = threading.Lock()
@@ -347,8 +350,10 @@ def _named(path: Named, read: Callable[[D], R], data: D) -> R:
 def _recording_in(data: bytes) -> Recording:
     """Return the recording of one broker, or the content of a capture. Raises ValueError."""
     if not data.startswith(b"{"):
-        from pykafka_broker.cli.trace import conversations, read_packets
+        from pykafka_broker.cli.trace import conversations, is_capture, read_packets
 
+        if not is_capture(data):
+            raise BadRecording("it is neither a recording nor a capture (pcap or pcapng)")
         found = conversations(read_packets(data))
         return completed(Recording([], _captured(found), _OF_A_CAPTURE, servers=_servers(found)))
     recording = read_recording(lines_in(data.decode()))

@@ -174,6 +174,7 @@ class KafkaBroker(Controlled):
         self._given_up = False  # until the next `kill`: a start that is under way is to end
         self._control: ControlClient | None = None
         self._control_at, self._control_nodes = "127.0.0.1:0", ""
+        self._node_id, self._sides = 0, list[frozenset[int]]()  # of a cluster, and of its network
         self._watch: ProcessWatch | None = None
         self._recorder: BrokerRecorder | None = None
         self._own_directory()
@@ -186,9 +187,12 @@ class KafkaBroker(Controlled):
         """Give a node of a cluster a listener for the other nodes, and the security of the cluster."""
         self._inner_listener, self._security = inner_listener, security
 
-    def _know(self, nodes: Mapping[int, str], node_id: int) -> None:
-        """Give a node of a cluster the addresses of all nodes' control APIs, with its own."""
+    def _know(self, nodes: Mapping[int, str], node_id: int, sides: list[frozenset[int]]) -> None:
+        """Give a node of a cluster the addresses of all nodes' control APIs, with its own, and the sides of the
+        network, which change.
+        """
         self._control_at = nodes[node_id]
+        self._node_id, self._sides = node_id, sides
         self._control_nodes = ",".join(f"{other}={address}" for other, address in nodes.items() if other != node_id)
 
     def _configured_dir(self) -> str | None:
@@ -299,6 +303,8 @@ class KafkaBroker(Controlled):
             self._start_process()
         if self._watch is not None:
             self._watch.started()
+        if own := next((side for side in self._sides if self._node_id in side), None):
+            self.cut_off(sorted(frozenset[int]().union(*self._sides) - own))
         return self
 
     def _check_may_start(self) -> None:
@@ -347,7 +353,8 @@ class KafkaBroker(Controlled):
     @property
     def _starts_on_loop(self) -> bool:
         """Whether nothing in a start blocks the loop that the broker is going to run on."""
-        return self.in_process and self.loop is not None and self._security is None and self._watch is None
+        in_this_loop = self.in_process and self.loop is not None
+        return in_this_loop and self._security is None and self._watch is None and not self._sides
 
     async def _start_on_loop(self) -> None:
         """Start as `start` does, on `loop`, which runs here, with no thread that waits."""

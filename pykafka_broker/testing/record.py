@@ -223,10 +223,16 @@ def said(name: str, content: Any, where: str = "") -> dict[str, Any]:
     return {name: content}
 
 
-def several(where: str, records: Iterable[Any]) -> list[Any]:
-    """Return records as a list. Raises TypeError for a single record, also for a pair of key and value alone."""
+def several(method: str, topic: str, records: Iterable[Any]) -> list[Any]:
+    """Return the records of a call as a list.
+
+    Raises:
+        TypeError: `topic` is no text, or `records` a single record; a pair of key and value alone is one.
+    """
+    if not isinstance(topic, str):
+        raise TypeError(f"topic must be text, not {topic!r:.80}: {method}(topic, records)")
     is_pair = isinstance(records, tuple) and len(records) == 2 and isinstance(records[0], str | bytes | None)
     one = is_pair or isinstance(records, (str, bytes, bytearray, Mapping, Record, NewRecord))
     if one or not isinstance(records, Iterable):
-        raise TypeError(f"records must be a list, not a single record: {where}, [...])")
+        raise TypeError(f"records must be a list, not a single record: {method}({topic!r}, [...])")
     return list(records)

@@ -66,6 +66,10 @@ def test_a_node_that_was_killed_is_told_and_started_again(tmp_path: Path) -> Non
         (["--brokers", "3", "--port", "65533"], "port 65533 is not within 0 to 65532: 4 ports are taken"),
         (["--port", "-1"], "port -1 is not within 0 to 65532"),
         (["--override", "retention"], "it must be KEY=VALUE"),
+        (
+            ["--override", "num.partition=3"],
+            "unknown config num.partition; did you mean num.partitions or offsets.topic.num.partitions?\n",
+        ),
         (["--brokers", "2", "--racks", "a"], "1 racks for 2 brokers"),
     ],
 )

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -46,6 +47,23 @@ def test_what_clients_ask_is_printed_as_it_happens() -> None:
 def test_a_capture_that_can_t_be_read_is_named(capsys: pytest.CaptureFixture[str], capture: str, says: str) -> None:
     assert main(["trace", capture]) == 1
     assert capsys.readouterr().err == f"pykafka-broker trace: {capture}: {says}\n"
+
+
+def test_files_of_other_content_are_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    sent, other = tmp_path / "sent.bin", tmp_path / "other.bin"
+    request = bytes.fromhex("00120000000000010000")  # ApiVersions v0, correlation id 1, an empty client id
+    sent.write_bytes(len(request).to_bytes(4, "big") + request)
+    for content in (b"", b"a text, which is no request", b"\0\0\0\4\0\0\0\1"):
+        other.write_bytes(content)
+        assert main(["trace", "--requests", str(other)]) == 1
+        reason = f"{other}: it does not begin with a request of a Kafka client"
+        assert capsys.readouterr().err == f"pykafka-broker trace: {reason}\n"
+    other.write_bytes(b"a text, which is no answer")
+    assert main(["trace", "--requests", str(sent), "--responses", str(other)]) == 1
+    assert capsys.readouterr().err == f"pykafka-broker trace: {other}: it answers none of the requests\n"
+    other.write_bytes(b"")
+    assert main(["trace", "--requests", str(sent), "--responses", str(other)]) == 0
+    assert "ApiVersions v0" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -305,6 +305,7 @@ def test_an_answer_that_fails_in_the_middle_is_no_whole_answer(caplog: pytest.Lo
 
 def test_one_connection_too_many_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_MOST_CONNECTIONS", 1)
+    monkeypatch.setattr(module, "_MOST_REFUSED", 1)
 
     async def serve(request: Request) -> Response:
         return Response(200, "text/plain", b"served")
@@ -317,10 +318,14 @@ def test_one_connection_too_many_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
         writer.write(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n")
         assert (await first.readline()).startswith(b"HTTP/1.1 200")
         second, other = await asyncio.open_connection("127.0.0.1", port)
+        other.write(b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 8000000\r\n\r\n" + b"x" * 8_000_000)
+        await other.drain()  # the rest of the request is taken, so that the answer is not lost
         head, _, body = (await second.read()).partition(b"\r\n\r\n")
         assert head.startswith(b"HTTP/1.1 503 ")
         assert f"content-length: {len(body)}".encode() in head
-        for each in (writer, other):
+        third, another = await asyncio.open_connection("127.0.0.1", port)
+        assert await third.read() == b""  # a refused client is still there
+        for each in (writer, other, another):
             each.close()
         await listener.close()
 

@@ -241,7 +241,10 @@ def asked(release: str) -> tuple[dict[str, list[int]], dict[str, list[int]]]:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "add":
-        add(sys.argv[2])
-    else:
-        main(*sys.argv[1:])
+    match sys.argv[1:]:
+        case ["add", release]:
+            add(release)
+        case [ranges_path, folder]:
+            main(ranges_path, folder)
+        case _:
+            sys.exit(__doc__)

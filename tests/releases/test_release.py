@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pykafka_broker.cli.serve import parser as serving
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.releases.release import OWN_VERSION, is_ahead, release, release_names
@@ -37,7 +38,9 @@ def test_what_is_no_release(asked: str) -> None:
 def test_from_the_oldest_to_the_newest() -> None:
     numbers = [release(name).number for name in release_names()]
     assert numbers == sorted(numbers)
-    assert (release_names()[0], release_names()[-1]) == ("0.8", "4.4")
+    first, last = release_names()[0], release_names()[-1]
+    assert (first, last) == ("0.8", "4.4")
+    assert f" {first} to {last}" in " ".join(serving().format_help().split())
 
 
 @pytest.mark.parametrize(

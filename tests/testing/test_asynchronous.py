@@ -173,6 +173,12 @@ def test_a_fault_is_awaited_or_entered() -> None:
         assert [each["id"] for each in await broker.faults.all()] == [fault.id]
         with pytest.raises(AssertionError, match="within 10 ms"):
             await fault.wait(timeout=0.01)
+        coming = broker.faults.add(api="Fetch", delay_ms=1)
+        with pytest.raises(
+            AttributeError, match="hits is of the result, which is awaited, or entered with `async with`"
+        ):
+            getattr(coming, "hits")  # noqa: B009  # type checkers know that there is none
+        await (await coming).remove()
         assert await fault.remove() == 0
         with pytest.raises(ControlError, match="Fetchh"):
             await broker.faults.add(api="Fetchh")

@@ -21,6 +21,7 @@ from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, Kafka
 from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
 from pykafka_broker.testing.cluster import cluster_id_in, format_directories, new_cluster_id
 from pykafka_broker.testing.cluster_traffic import ClusterTraffic
+from pykafka_broker.testing.data import NotReached, poll
 from tests.testing.test_process import wait_until_gone
 
 
@@ -52,6 +53,7 @@ def test_a_cluster_that_was_not_started_has_no_node() -> None:
         (({1}, {9}), "there is no node 9: 1, 2, 100"),
         (({1, 2}, {2}), "node 2 is on two sides"),
         (({1},), "there must be two sides at least"),
+        ((set(), {1}), "a side has no nodes"),
         ((), "there must be two sides at least"),
     ],
 )
@@ -291,7 +293,7 @@ def test_a_leader_that_is_not_running_is_none() -> None:
         cluster.clock.freeze()
         cluster.broker(leader).kill()
         assert cluster.leader_of("orders") == leader
-        with pytest.raises(WaitTimeout, match=f"the leader of orders-0 is still {leader}"):
+        with pytest.raises(WaitTimeout, match=f"the leader of orders-0 is still {leader}, which has ended$"):
             cluster.wait_for_leader("orders", timeout=0)
         cluster.clock.resume()
         assert cluster.wait_for_leader("orders") != leader
@@ -313,6 +315,24 @@ def test_the_clock_moves_while_the_network_is_partitioned() -> None:
         cluster.wait_for_isr("orders", size=3)
         cluster.clock.advance(seconds=10)
         assert not any(each["fenced"] for each in cluster.controller.cluster()["brokers"])
+
+
+def test_a_node_that_starts_again_is_still_cut_off() -> None:
+    def wait_for_fenced(*brokers: int) -> None:
+        def fenced() -> None:
+            found = [each["node_id"] for each in cluster.controller.cluster()["brokers"] if each["fenced"]]
+            if found != [*brokers]:
+                raise NotReached(f"fenced are {found}")
+
+        poll(fenced, "the brokers are unknown", 60)
+
+    with KafkaCluster(2, in_process=True) as cluster:
+        cluster.partition_network({1}, {2, 100})
+        cluster.broker(1).kill()
+        cluster.broker(1).start()
+        wait_for_fenced(1)
+        cluster.calm()
+        wait_for_fenced()
 
 
 def test_what_fails_at_one_node_is_undone_at_the_others(monkeypatch: pytest.MonkeyPatch) -> None:

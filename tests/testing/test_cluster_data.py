@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
@@ -15,6 +16,7 @@ from confluent_kafka import Producer
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, Record, WaitTimeout
+from pykafka_broker.testing.asynchronous_cluster import AsyncKafkaCluster
 from pykafka_broker.testing.cluster_data import listing
 
 
@@ -200,6 +202,45 @@ def test_without_a_controller_a_topic_is_refused_at_once(cluster: KafkaCluster) 
         assert time.monotonic() - begun < 30  # and not the minute of a request's time-out
     finally:
         cluster.controller.start()
+
+
+def test_what_a_write_has_waited_for_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pykafka_broker.control.api.records._TIMEOUT_MS", 100)
+    with KafkaCluster(brokers=2, in_process=True) as cluster:
+        cluster.create_topic("orders")
+        leader = cluster.broker(cluster.leader_of("orders"))
+        with (
+            leader.faults.add(api="Fetch", hang=True),
+            pytest.raises(
+                ControlError, match=r"^REQUEST_TIMED_OUT: within 100 ms not all replicas in sync, \[\d, \d\]"
+            ),
+        ):
+            leader.produce("orders", ["a"])
+
+
+def test_a_controller_that_can_t_start_is_told_and_not_waited_for() -> None:
+    with pytest.raises(BrokerError, match=r"Invalid value none for configuration num\.io\.threads"):
+        KafkaCluster(brokers=2, configs={100: {"num.io.threads": "none"}}, in_process=True).start()
+
+
+def test_a_wait_for_records_without_a_leader_ends_in_its_own_time() -> None:
+    within = r"^after 0\.2 s the records of topic alone are unknown: after 0\.\d s alone-0 has no leader that answers"
+    with KafkaCluster(brokers=2, in_process=True) as cluster:
+        cluster.create_topic("alone", replication_factor=1)
+        cluster.broker(cluster.leader_of("alone")).kill()
+        for wait in (
+            lambda: cluster.wait_for_records("alone", 1, timeout=0.2),
+            lambda: cluster.wait_for_record("alone", timeout=0.2),
+            lambda: cluster.assert_records("alone", ["a"], timeout=0.2),
+        ):
+            with pytest.raises(WaitTimeout, match=within):
+                wait()
+
+        async def awaited() -> None:
+            await AsyncKafkaCluster.of(cluster).wait_for_records("alone", 1, timeout=0.2)
+
+        with pytest.raises(WaitTimeout, match=within):
+            asyncio.run(awaited())
 
 
 def test_the_text_of_a_failure_marks_records_of_aborted_transactions() -> None:

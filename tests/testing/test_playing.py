@@ -58,6 +58,13 @@ def test_what_is_no_recording_for_a_broker_is_refused(recorded: Path, tmp_path: 
             replay_recording(recorded, on=broker)
         with pytest.raises(ValueError, match=r"text\.jsonl: line 2 is no line of a recording"):
             replay_recording(text, on=broker)
+        text.write_text("a note\n")
+        with pytest.raises(
+            ValueError, match=r"text\.jsonl: it is neither a recording nor a capture \(pcap or pcapng\)"
+        ):
+            replay_recording(text, on=broker)
+        with pytest.raises(ValueError, match="until must be at least 1, not 0, with which nothing could fail"):
+            replay_recording(recorded, on=broker, until=0)
     with pytest.raises(ValueError, match="no recording is named"):
         replay_recording()
     with pytest.raises(ValueError, match="no recording is named"):

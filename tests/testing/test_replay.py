@@ -126,6 +126,10 @@ def test_what_a_check_finds_is_told(recorded: Path, tmp_path: Path, capsys: pyte
     with pytest.raises(SystemExit):
         main(["replay", str(path), "--check", "--to", "127.0.0.1:9"])
     assert "--url is missing" in capsys.readouterr().err
+    for number, more in (("0", []), ("-1", ["--page"])):
+        with pytest.raises(SystemExit):
+            main(["replay", str(path), "--until", number, *more])
+        assert f"--until {number}: the first request has the number 1" in capsys.readouterr().err
 
 
 def test_a_broker_that_runs_may_be_the_target(recorded: Path) -> None:
@@ -270,7 +274,7 @@ def test_what_is_no_recording_is_told(lines: list[str], says: str) -> None:
 @pytest.mark.parametrize(
     ("content", "says"),
     [
-        ("no recording", "it is neither pcap nor pcapng"),
+        ("no recording", "it is neither a recording nor a capture (pcap or pcapng)"),
         ('{"recording": 1}\n{}', "line 2 is no line of a recording"),
         ('{"recording": 1, "topics_then": {}}', "a recording is of no node of a cluster"),
     ],

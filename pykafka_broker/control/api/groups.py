@@ -288,6 +288,10 @@ def _existing(control: Control, group: str) -> AnyGroup:
     """Return a group. Raises `Problem` 404 for an unknown group, with similar names."""
     found = find_group(control.services, group)
     if found is None:
-        known = did_you_mean(group, [each.group_id for each in all_groups(control.services)])
-        raise Problem(404, f"there is no group {group}{known}", code=ErrorCode.GROUP_ID_NOT_FOUND.name)
+        raise Problem(404, unknown_group(control, group), code=ErrorCode.GROUP_ID_NOT_FOUND.name)
     return found
+
+
+def unknown_group(control: Control, group: str) -> str:
+    """Return in words that there is no such group, with similar names."""
+    return f"there is no group {group}{did_you_mean(group, [each.group_id for each in all_groups(control.services)])}"

@@ -191,6 +191,11 @@ async def _append(
     if answer.record_errors:
         first = answer.record_errors[0]
         message = f"record {first.batch_index}: {first.batch_index_error_message or message}"
+    elif answer.error_code == ErrorCode.REQUEST_TIMED_OUT:
+        isr = list(topic_image(control, topic, partition).partitions[partition].isr)
+        message = (
+            f"within {_TIMEOUT_MS} ms not all replicas in sync, {isr}, have fetched the records of {topic}-{partition}"
+        )
     raise_if(answer.error_code, message)
     return int(answer.base_offset)
 

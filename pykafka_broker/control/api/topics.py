@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Annotated
 
 from pykafka_broker.cluster.image import TopicImage
 from pykafka_broker.config.values import format_value
 from pykafka_broker.control.answers import Topic
 from pykafka_broker.control.control import Control
-from pykafka_broker.control.problems import Problem, problem_of
+from pykafka_broker.control.problems import Problem, did_you_mean, problem_of
 from pykafka_broker.control.reading import no_topic
 from pykafka_broker.control.schema import ValueLimits
 from pykafka_broker.errors import ApiError
@@ -86,7 +87,7 @@ async def create_topic(
     made_meanwhile = exist_ok and exists
     if not made_meanwhile:
         way_out = f"{told.error_message} create_topic with exist_ok takes it as it is."
-        raise_if(told.error_code, way_out if exists else told.error_message)
+        raise_if(told.error_code, way_out if exists else _with_similar(control, told.error_message, config or {}))
     # another node may be the controller, and knows the topic first
     await control.until(lambda: control.services.image.topics.get(name), _TIMEOUT_MS / 1000)
     return await _existing(control, name, partitions, config or {}) if made_meanwhile else await topic(control, name)
@@ -119,7 +120,7 @@ async def alter_config(control: Control, topic: str, config: dict[str, str | int
     ]
     request = IncrementalAlterConfigsRequest([AlterConfigsResource(ConfigResourceType.TOPIC, topic, changes)])
     answer = (await control.inside.ask(request)).responses[0]
-    _raise_if_of_topic(control, topic, answer.error_code, answer.error_message)
+    _raise_if_of_topic(control, topic, answer.error_code, _with_similar(control, answer.error_message, config))
 
     def done() -> bool | None:
         there = control.services.image.topic_config(topic)
@@ -192,6 +193,13 @@ def raise_if(error_code: int, message: str | None = None) -> None:
     """Raise `Problem` for an error code."""
     if error_code:
         raise problem_of(ApiError(ErrorCode(error_code), message))
+
+
+def _with_similar(control: Control, message: str | None, config: Iterable[str]) -> str | None:
+    """Return the message of an answer, with the names that are similar to the first unknown config."""
+    known = control.broker.node.config.topic_keys
+    unknown = next((each for each in config if each not in known), None)
+    return message if unknown is None else f"{message or ''}{did_you_mean(unknown.replace('_', '.'), known)}"
 
 
 def _raise_if_of_topic(control: Control, topic: str, error_code: int, message: str | None = None) -> None:

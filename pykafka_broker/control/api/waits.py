@@ -16,7 +16,6 @@ from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.control.answers import CommittedPartition, GroupDetails, TransactionDetails
 from pykafka_broker.control.api.groups import (
     Lag,
-    all_groups,
     are_loading,
     check_lag_known,
     committed,
@@ -24,6 +23,7 @@ from pykafka_broker.control.api.groups import (
     find_group,
     summary,
     total_lag,
+    unknown_group,
     with_members,
 )
 from pykafka_broker.control.api.records import MOST_AT_ONCE, RecordAnswer, Records, records, shown
@@ -38,7 +38,7 @@ from pykafka_broker.control.comparing import (
     readable_by,
 )
 from pykafka_broker.control.control import Control, in_pauses
-from pykafka_broker.control.problems import DOES_NOT_HOLD, NOT_IN_TIME, Problem, did_you_mean
+from pykafka_broker.control.problems import DOES_NOT_HOLD, NOT_IN_TIME, Problem
 from pykafka_broker.control.reading import FoundRecord, IsolationLevel, TopicWatch, no_topic
 from pykafka_broker.control.schema import Index, TimeoutMs, ValueLimits, write
 from pykafka_broker.errors import ApiError, counted
@@ -78,8 +78,7 @@ async def wait_for_group(
     async def instead() -> str:
         there = find_group(control.services, group)
         if there is None:
-            known = did_you_mean(group, [each.group_id for each in all_groups(control.services)])
-            return f"there is no group {group}{known}"
+            return unknown_group(control, group)
         found = with_members(control.services, there)
         clients = ", ".join(each["client_id"] for each in found["members"])
         told = f"group {group} is {found['state']} with {counted(len(found['members']), 'member')}{expected}"
@@ -161,7 +160,8 @@ async def wait_for_lag(control: Control, group: str, lag: Index = 0, timeout_ms:
             return f"the offsets of group {group} are still being read"
         partitions = await committed(control, group)
         if not partitions:
-            return f"group {group} has committed nothing"
+            is_known = find_group(control.services, group) is not None
+            return f"group {group} has committed nothing" if is_known else unknown_group(control, group)
         behind = ", ".join(
             f"{each['topic']}-{each['partition']}: {'not known' if each['lag'] is None else each['lag']}"
             for each in partitions

@@ -5,6 +5,7 @@ import { topicHead } from "/page/topics.js";
 
 const PIECE_BYTES = 64 << 10;
 const MOST_ROWS = 1000;
+const MOST_FOLLOWED = 500; // in a second
 const MOST_COPIED = 1 << 20;
 
 export async function records(main, context, name) {
@@ -33,7 +34,8 @@ export async function records(main, context, name) {
     const reading = readings;
     const [contents, kept, newest] = [which === "anew" ? form.contents() : wanted, form.kept(), form.newestFirst()];
     const query = which === "onwards" ? { ...contents, offsets } : which === "earlier" ? { ...contents, before } : form.query();
-    const found = await get(`/browse/topics/${part(name)}/records`, { ...query, decode: true, limit: 100 }, context.signal);
+    const follows = which === "onwards" && form.live();
+    const found = await get(`/browse/topics/${part(name)}/records`, { ...query, decode: true, limit: follows ? MOST_FOLLOWED : 100 }, context.signal);
     if (reading !== readings || (which === "onwards" && offsets !== query.offsets) || (which === "earlier" && before !== query.before)) return;
     if (which === "anew") {
       context.keep(kept);
@@ -52,7 +54,8 @@ export async function records(main, context, name) {
     more.disabled = backwards ? !before : !found.more;
     const end = !more.disabled ? "" : !backwards ? ", up to the end" : before === null ? ", back to the first" : "";
     const lacking = found.missing?.length ? `, without partition ${found.missing.join(", ")}: no leader answers` : "";
-    status.textContent = `${number(rows.length)} shown, ${number(found.looked_at)} looked at${end}${lacking}`;
+    const late = follows && found.more ? `, behind the end: at most ${MOST_FOLLOWED} records a second are followed` : "";
+    status.textContent = `${number(rows.length)} shown, ${number(found.looked_at)} looked at${end}${lacking}${late}`;
     if (which !== "onwards" || found.records.length) list.show(backwards ? [...rows].reverse() : rows);
   }
 

@@ -373,13 +373,13 @@ class AsyncClusterData(AsyncClusterTraffic):
         kept = {*names_to_keep(keep)}
         if unknown := sorted(kept - _KEEPABLE):
             raise ValueError(f"{unknown[0]} can't be kept; what can is {', '.join(sorted(_KEEPABLE))}")
+        await self.heal_network()
         for node in (self.controller, *self.brokers):
             if not node.running:
                 await node.start()
         for node in self.brokers:
             await node.unpause()
             await node.free_disk()
-        await self.heal_network()
         if "faults" not in kept:
             await self.faults.clear()
         await self.reset_settings(kept & _SETTINGS)

@@ -136,7 +136,7 @@ class AsyncData(AsyncHandle):
         Returns:
             Partition and offset of each record.
         """
-        return await self._write(topic, to_each(to_request, several(f"produce({topic!r}", records)))
+        return await self._write(topic, to_each(to_request, several("produce", topic, records)))
 
     async def _write(self, topic: str, requests: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
         """Write records in the form of the control API (`NewRecord` in `/openapi.json`)."""
@@ -444,7 +444,7 @@ class AsyncWaits(AsyncData):
             RecordsDiffer: the topic has other records.
         """
         __tracebackhide__ = True
-        expected = several(f"assert_records({topic!r}", records)
+        expected = several("assert_records", topic, records)
         try:
             return await self._assert_records(topic, expected, timeout, isolation_level)
         except RecordsDiffer as differ:
@@ -473,7 +473,7 @@ class AsyncWaits(AsyncData):
             ValueError: no record is given, so that the assertion could not fail.
         """
         __tracebackhide__ = True
-        expected = several(f"assert_contains({topic!r}", records)
+        expected = several("assert_contains", topic, records)
         if not expected:
             raise ValueError(
                 f"assert_contains({topic!r}, []) names no record, so it could not fail; "

@@ -35,6 +35,9 @@ def test_what_kafka_refuses_is_told_in_its_words(broker: KafkaBroker) -> None:
     assert refused.value.status == 409
     with pytest.raises(ControlError, match=r"Unknown topic config name: no\.such"):
         broker.create_topic("odd", config={"no.such": 1})
+    for near in ("retention", "retention_ms"):
+        with pytest.raises(ControlError, match=rf"Unknown topic config name: {near}; did you mean .*retention\.ms"):
+            broker.create_topic("odd", config={near: 1})
     with pytest.raises(ControlError, match="INVALID_TOPIC_EXCEPTION"):
         broker.create_topic("a b")
     with pytest.raises(ControlError, match="partitions must be at least 1"):
@@ -62,6 +65,10 @@ def test_configs_are_set_and_taken_back(broker: KafkaBroker) -> None:
     assert changed["config"] == {"cleanup.policy": "compact", "preallocate": "true"}
     with pytest.raises(ControlError, match=r"Unknown topic config name: no\.such"):
         broker.alter_config("altered", {"no.such": 1})
+    with pytest.raises(
+        ControlError, match=r"Unknown topic config name: cleanup_policy; did you mean cleanup\.policy\?"
+    ):
+        broker.alter_config("altered", {"cleanup_policy": "compact"})
 
 
 def test_partitions_are_added(broker: KafkaBroker) -> None:

@@ -132,7 +132,7 @@ def test_a_topic_that_was_made_anew_is_counted_anew(broker: KafkaBroker) -> None
     ("wait", "says"),
     [
         (lambda broker: broker.wait_for_group("none", "Stable", timeout=0.1), "after 100 ms there is no group none"),
-        (lambda broker: broker.wait_for_lag("none", timeout=0), "after 0 ms group none has committed nothing"),
+        (lambda broker: broker.wait_for_lag("none", timeout=0), "after 0 ms there is no group none"),
         (lambda broker: broker.wait_for_records("qqqq", 1, timeout=0), "after 0 ms there is no topic qqqq$"),
         (
             lambda broker: broker.wait_for_transaction("none", "Ongoing", timeout=0),
@@ -399,6 +399,8 @@ def test_one_record_is_no_list_of_records(broker: KafkaBroker) -> None:
     for one in ("text", {"key": "k"}, NewRecord("v"), 3, ("17", "apples")):
         with pytest.raises(TypeError, match=r"not a single record: assert_records\('any', \[...\]\)"):
             broker.assert_records("any", one)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"topic must be text, not \['text'\]: assert_records\(topic, records\)"):
+        broker.assert_records(["text"], "any")  # type: ignore[arg-type]
 
 
 def test_a_time_out_is_a_number_of_seconds(broker: KafkaBroker) -> None:
