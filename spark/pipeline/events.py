@@ -52,6 +52,9 @@ def event_schema(spark: SparkSession, settings: Settings) -> StructType:
         schema = spark.createDataFrame([], settings.schema).schema
     except (ParseException, AnalysisException) as error:
         raise SchemaError(f"schema is no list of columns as DDL: {str(error).strip().splitlines()[0]}") from error
+    names = [name.lower() for name in schema.names]
+    if doubled := [name for name in schema.names if names.count(name.lower()) > 1]:
+        raise SchemaError(f"schema has the columns {', '.join(doubled)}, and Spark knows no upper and lower case")
     _require(schema, settings.id_column, ID_TYPES, "id_column", "a STRING, a whole number or a time")
     _require(schema, settings.time_column, TimestampType, "time_column", "a TIMESTAMP")
     require_free(schema, OWN, "the pipeline needs for itself")
