@@ -2,7 +2,8 @@
 no difference, and a key whose latest record is a tombstone is not in the table.
 
 Within a partition the later offset is the later record. A key that is in two partitions (the topic was given more) has
-its later record by the records' timestamps.
+its later record by the records' timestamps. Bytes that are no text become `\\x` and hexadecimal digits, so keys stay
+different.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from pipeline import tables, topics
+from pipeline import events, tables, topics
 from pipeline.context import Context
 from pipeline.files import Files
 from pipeline.parts import parts_of
@@ -38,8 +39,8 @@ def latest(records: DataFrame) -> DataFrame:
     order = F.struct("record.timestamp", "record.partition")
     overall = newest.groupBy("key").agg(F.max_by("record", order).alias("record"))
     return overall.where("record.value IS NOT NULL").select(
-        F.col("key").cast("string").alias("key"),
-        F.col("record.value").cast("string").alias("value"),
+        events.as_text("key").alias("key"),
+        events.as_text("record.value").alias("value"),
         *(F.col(f"record.{name}").alias(name) for name in ("timestamp", "partition", "offset")),
     )
 

@@ -30,7 +30,7 @@ CORRUPT = "_corrupt"
 REASON = "_reason"
 SOURCE_ID = "_source_id"  # topic/partition/offset
 ORIGIN = ["_topic", "_partition", "_offset"]
-PLACE = ["_timestamp", "_partition", "_offset"]  # the order of records with one id: the first of them counts
+PLACE = ["_timestamp", "_partition", "_offset", "_topic"]  # the order of records with one id: the first of them counts
 NONCE = secrets.token_hex(8)  # drawn for each run, so no record can name the two columns that follow
 WRAPPER, END = f"_record_{NONCE}", f"_end_{NONCE}"
 TEXT, FAULT = "_text", "_fault"  # the value as JSON, and the reason why there is none
@@ -52,6 +52,9 @@ def event_schema(spark: SparkSession, settings: Settings) -> StructType:
         schema = spark.createDataFrame([], settings.schema).schema
     except (ParseException, AnalysisException) as error:
         raise SchemaError(f"schema is no list of columns as DDL: {str(error).strip().splitlines()[0]}") from error
+    names = [name.lower() for name in schema.names]
+    if doubled := [name for name in schema.names if names.count(name.lower()) > 1]:
+        raise SchemaError(f"schema has the columns {', '.join(doubled)}, and Spark knows no upper and lower case")
     _require(schema, settings.id_column, ID_TYPES, "id_column", "a STRING, a whole number or a time")
     _require(schema, settings.time_column, TimestampType, "time_column", "a TIMESTAMP")
     require_free(schema, OWN, "the pipeline needs for itself")

@@ -20,6 +20,12 @@ WILDCARD = re.compile(r"[*?\[{]")
 HADOOP_PATH = "org.apache.hadoop.fs.Path"
 
 
+def beside(path: str, what: str) -> str:
+    """Return a folder beside `path` that no reader of tables looks into, and whose name no topic can have."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/.{name}~{what}"
+
+
 class Files:
     """Files of Hadoop's FileSystem. What may be missing is asked for first: PySpark makes 40 calls of an exception."""
 
@@ -133,15 +139,17 @@ class Files:
 
     def replace_folder(self, finished: str, path: str) -> None:
         """Put a finished folder in the place of `path`; `recover_folder` mends what a crash in between leaves."""
-        self.delete(f"{path}.old")
+        old = beside(path, "old")
+        self.delete(old)
         if self.exists(path):
-            self.rename(path, f"{path}.old")
+            self.rename(path, old)
         self.rename(finished, path)
-        self.delete(f"{path}.old")
+        self.delete(old)
 
     def recover_folder(self, path: str) -> None:
-        if not self.exists(path) and self.exists(f"{path}.old"):
-            self.rename(f"{path}.old", path)
+        old = beside(path, "old")
+        if not self.exists(path) and self.exists(old):
+            self.rename(old, path)
 
 
 class LocalFiles:

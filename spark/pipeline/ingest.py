@@ -24,6 +24,12 @@ from pipeline.tables import quoted
 FORMATS = {".jsonl": "jsonl", ".json": "jsonl", ".ndjson": "jsonl", ".csv": "csv", ".parquet": "parquet"}
 COMPRESSED = (".gz", ".bz2", ".deflate", ".lz4", ".snappy", ".zst")  # which Spark reads, and tells by the ending
 PLACE = ["_file", "_block", "_row"]
+# Spark writes times to the millisecond. Those that are whole milliseconds stay so: an id is made of the text.
+TO_MICROSECONDS = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS][XXX]",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss[.SSSSSS]",
+}
+HAS_MICROSECONDS = r':[0-9]{2}\.[0-9]{3}(?!000)[0-9]{3}(Z|[+-][0-9:]+)?"'
 MOST_CHARACTERS = 2**31 - 1
 
 
@@ -84,8 +90,13 @@ def _key_and_value(context: Context, kind: str) -> tuple[DataFrame, Column, Colu
             f"{settings.input} has no column {settings.key_column}, which key_column names; "
             f"it has {', '.join(frame.columns)}"
         )
-    value = F.to_json(F.struct(*(F.col(quoted(name)) for name in frame.columns)))
-    return frame, F.col(quoted(settings.key_column)).cast("string"), value
+    row = F.struct(*(F.col(quoted(name)) for name in frame.columns))
+    value, exact = F.to_json(row), F.to_json(row, TO_MICROSECONDS)
+    return (
+        frame,
+        F.col(quoted(settings.key_column)).cast("string"),
+        F.when(exact.rlike(HAS_MICROSECONDS), exact).otherwise(value),
+    )
 
 
 def _read_parquet(context: Context) -> DataFrame:

@@ -249,10 +249,13 @@ class Kafka:
         return {partition: (first[partition], end[partition]) for partition in partitions}
 
     def offsets_at(self, topic: str, timestamp_ms: int) -> Offsets:
-        """Return the first offset of each partition whose record is not older; the end where there is none."""
+        """Return the first offset of each partition whose record is not older; the end where there is none.
+
+        The end comes first: a record that arrives between the two questions is after it.
+        """
         partitions = self.partitions(topic)
-        found = self._list_offsets(topic, partitions, OffsetSpec.for_timestamp(timestamp_ms))
         ends = self._list_offsets(topic, partitions, OffsetSpec.latest())
+        found = self._list_offsets(topic, partitions, OffsetSpec.for_timestamp(timestamp_ms))
         return {partition: offset if offset >= 0 else ends[partition] for partition, offset in found.items()}
 
     def committed(self, group: str, topic: str) -> Offsets:

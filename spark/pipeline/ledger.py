@@ -2,9 +2,9 @@
 be added, and a batch that is repeated after a crash replaces exactly the folders that it had written.
 
 The table is Parquet, partitioned by date and batch. Which of several records of a batch with one id counts is decided
-by their timestamps, partitions and offsets, so a repeated batch decides the same. Ids are looked for among rows whose
-dates lie no further than the watermark from the event's: the watermark bounds what is read and kept in memory, and
-never decides whether an event is added.
+by their timestamps, partitions, offsets and topics, so a repeated batch decides the same. Ids are looked for among rows
+whose dates lie no further than the watermark from the event's: the watermark bounds what is read and kept in memory,
+and never decides whether an event is added.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ from pyspark.sql.types import StructField, StructType
 
 from pipeline import tables
 from pipeline.context import Context
-from pipeline.files import Files
+from pipeline.files import Files, beside
 from pipeline.settings import DELTA, ICEBERG, PARQUET
 from pipeline.tables import quoted
 
@@ -80,12 +80,12 @@ class ParquetParts(Parts):
 
     def replace_all(self, rows: DataFrame) -> None:
         self._files.recover_folder(self._path)
-        self._files.replace_folder(self._written(rows, f"{self._path}.unfinished"), self._path)
+        self._files.replace_folder(self._written(rows, beside(self._path, "unfinished")), self._path)
 
     def remove(self, part: Part) -> None:
         if self._is_first:
             self._files.delete(self._folder(part))
-            self._files.delete(f"{self._folder(part)}.old")
+            self._files.delete(beside(self._folder(part), "old"))
         self._is_first = False
 
     def rows(self, part: Part, schema: StructType) -> DataFrame:

@@ -1,6 +1,6 @@
 """The Spark session. Rule: what the person has set stays as it is, wherever it is set: by spark-submit, in
 spark-defaults.conf, in a file of log4j2, in PYSPARK_SUBMIT_ARGS, or in the setting `spark`. So the same command runs on
-a laptop and on a cluster.
+a laptop and on a cluster. The session's time zone alone is always UTC.
 
 Log, UI and progress bars are quiet only where `python -m pipeline` starts Spark itself and nobody has said otherwise.
 """
@@ -32,6 +32,8 @@ QUICK = {
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m -XX:+UseSerialGC",
     "spark.sql.codegen.wholeStage": "false",
 }
+# Windows, days and the times in databases are named in UTC: in another zone the hour that comes twice would be one.
+ALWAYS = {"spark.sql.session.timeZone": "UTC"}
 QUIET = {"spark.ui.enabled": "false", "spark.ui.showConsoleProgress": "false"}
 PROPERTY = re.compile(r"^[ \t]*([^\s#!=:]+)[ \t]*[=: \t][ \t]*(.*?)[ \t\r]*$", re.MULTILINE)
 SUBMIT_OPTIONS = {"--jars": "spark.jars", "--packages": "spark.jars.packages", "--master": "spark.master"}
@@ -87,7 +89,7 @@ def build_session(settings: Settings, name: str) -> SparkSession:
         more = FORMAT_SETTINGS[table_format] | log
         ours |= {key: value for key, value in more.items() if key not in given}
         lists = with_format(table_format, lists, given)
-    for key, value in (ours | settings.spark | lists).items():
+    for key, value in (ours | settings.spark | lists | ALWAYS).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     remember_classes(session)
@@ -164,7 +166,6 @@ def has_own_log(session: SparkSession) -> bool:
 def defaults(settings: Settings, master: str, *, is_submitted: bool) -> dict[str, str]:
     everywhere = {
         "spark.sql.shuffle.partitions": str(settings.shuffle_partitions),
-        "spark.sql.session.timeZone": "UTC",
         # Spark 3.5 ends a job at a day before 1582 or a time before 1900, which older Sparks would read otherwise.
         "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
         "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",

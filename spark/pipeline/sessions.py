@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from pipeline import checkpoints, events, topics
 from pipeline.context import Context
@@ -24,6 +25,7 @@ from pipeline.settings import Settings
 from pipeline.tables import BATCH, quoted
 
 JOB = "sessions"
+COLUMNS = ("session_start", "session_end", "last_event", "events")
 
 
 def table_path(settings: Settings) -> str:
@@ -69,6 +71,8 @@ def run(context: Context) -> dict[str, Any]:
     schema = events.event_schema(context.spark, settings)
     if settings.key_column not in schema.names:
         raise SchemaError(f"schema has no column {settings.key_column}, which key_column names")
+    key = StructType([schema[settings.key_column]])
+    events.require_free(key, [*COLUMNS, "session", BATCH], "the table of sessions has for itself (see key_column)")
     claim = claimed(files, settings, context.kafka)
     claim.take(files)
     records = topics.read_stream(context.spark, settings, settings.bronze_topic)

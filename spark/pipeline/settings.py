@@ -45,6 +45,8 @@ JOBS = {  # and what each does
 }
 RULE_KEYS = ("column", "min", "max", "in", "matches", "not_null")
 TABLE_NAME = re.compile(r"\w+")  # it is also part of a path
+DATE_COLUMN = re.compile(r"[^\W\d_]\w*")
+OWN_PARTITIONS = ("batch", "replay")
 OWN_TABLES = ("windows", "pipeline_offsets", "pipeline_progress")
 INTERVAL = re.compile(r"(\d+) (millisecond|second|minute|hour|day)s?")
 UNITS_S = {"millisecond": 0.001, "second": 1, "minute": 60, "hour": 3600, "day": 86400}
@@ -430,6 +432,11 @@ def check(settings: Settings) -> None:
         raise SettingsError(f"there is no file {settings.schema_registry_ca_file}, which schema_registry_ca_file names")
     if not TABLE_NAME.fullmatch(settings.table):
         raise SettingsError(f"table is {settings.table!r}, and can have letters, digits and underscores")
+    if not DATE_COLUMN.fullmatch(settings.date_column) or settings.date_column.lower() in OWN_PARTITIONS:
+        raise SettingsError(
+            f"date_column is {settings.date_column!r}: it names folders, so it can have letters, digits and "
+            f"underscores, begins with a letter, and is not {' or '.join(OWN_PARTITIONS)}"
+        )
     if settings.table.lower() in OWN_TABLES:
         raise SettingsError(f"table is {settings.table!r}, and {', '.join(OWN_TABLES)} are the pipeline's own")
     _check_numbers(settings)
@@ -460,6 +467,11 @@ def _check_intervals(settings: Settings) -> None:
             )
     for name in ("watermark", "window", "gap", "max_ahead", "max_behind"):
         _require_interval(getattr(settings, name), name, "an interval like '5 minutes'")
+    for name in ("window", "gap"):
+        if seconds_of(getattr(settings, name)) <= 0:
+            raise SettingsError(f"{name} has to be above 0")
+    if seconds_of(settings.window) % 1:
+        raise SettingsError(f"window is {settings.window!r}: windows are known by their start, in whole seconds")
     if seconds_of(settings.watermark) > MOST_WATERMARK_S:
         raise SettingsError("watermark has to be at most 3650 days: ids are looked for as far around")
 

@@ -94,12 +94,13 @@ def check_table(context: Context, schema: StructType) -> None:
         stored = journal.despite_swaps(Files(spark), path, lambda: tables.read(spark, path).schema)
     except AnalysisException:
         return  # no table, or one without rows
-    found = {field.name: field.dataType for field in stored.fields}
+    found = {field.name.lower(): field for field in stored.fields}  # Spark knows no upper and lower case
     for field in schema.fields:
-        if field.name in found and found[field.name] != field.dataType:
+        present = found.get(field.name.lower(), field)
+        if (present.name, present.dataType) != (field.name, field.dataType):
             raise SchemaError(
                 f"column {field.name} is {field.dataType.simpleString()} in the schema, and "
-                f"{found[field.name].simpleString()} in the table {path}"
+                f"{present.name} is {present.dataType.simpleString()} in the table {path}"
             )
 
 

@@ -68,6 +68,27 @@ def test_an_empty_topic(settings: Any, make_context: Any, make_topic: Any, spark
     assert compacted.run(make_context(own))["keys"] == 0
 
 
+def test_topics_with_the_names_of_other_tables_folders(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, spark: SparkSession
+) -> None:
+    """The table of `orders.old` was removed where that of `orders` was replaced."""
+    made = [make_settings(topic=make_topic(f"latest-orders{ending}")) for ending in (".old", ".unfinished", "")]
+    for own in made:
+        put(own.topic, [{"key": "a", "value": own.topic}])
+        compacted.run(make_context(own))
+    assert [latest(spark, own) for own in made] == [{"a": own.topic} for own in made]
+
+
+def test_bytes_that_are_no_text(
+    settings: Any, make_context: Any, make_topic: Any, put: Any, spark: SparkSession
+) -> None:
+    """Two keys were one in the table for every reader that replaces broken UTF-8."""
+    own = dataclasses.replace(settings, topic=make_topic(f"{settings.bronze_topic}-bytes"))
+    put(own.topic, [{"key": key, "value": value} for key, value in ((b"\xff", "1"), (b"\xfe", b"\xfe"), ("ä", "ö"))])
+    assert compacted.run(make_context(own))["keys"] == 3
+    assert latest(spark, own) == {"\\xff": "1", "\\xfe": "\\xfe", "ä": "ö"}
+
+
 def test_a_table_keeps_its_format(make_settings: Any, make_context: Any, make_topic: Any) -> None:
     own = make_settings(topic=make_topic("latest.formats"))
     Path(compacted.table_path(own), "_delta_log").mkdir(parents=True)

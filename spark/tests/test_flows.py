@@ -278,3 +278,10 @@ def test_rules_on_the_command_line() -> None:
     rule = '{"column": "amount", "min": 0}'
     assert load("silver", {"rules": [f"amount={rule}"]}, {}).rules == {"amount": json.loads(rule)}
     assert load("silver", {}, {"PIPELINE_RULES": f'{{"amount": {rule}}}'}).rules == {"amount": json.loads(rule)}
+
+
+@pytest.mark.parametrize("name", ["events", "Session_Start", "batch"])
+def test_a_key_with_the_name_of_a_column_of_sessions(name: str, make_settings: Any, make_context: Any) -> None:
+    settings = make_settings(key_column=name, schema=f"event_id STRING, event_time TIMESTAMP, {name} STRING")
+    with pytest.raises(SchemaError, match=f"a column {name}, a name that the table of sessions has for itself"):
+        sessions.run(make_context(settings))

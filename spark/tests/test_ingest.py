@@ -169,6 +169,24 @@ def test_parquet(make_settings: Any, make_context: Any, tmp_path: Path, spark: S
     assert sorted(value["deep"]["a"] for value in values) == list(range(10))
 
 
+def test_times_keep_their_microseconds(
+    make_settings: Any, make_context: Any, tmp_path: Path, spark: SparkSession
+) -> None:
+    """Two events of the same millisecond had one time, and one id where the time is the id. Times that are whole
+    milliseconds are written as ever, as the ids of records are made of their texts."""
+    path = str(tmp_path / "events.parquet")
+    times = ["2024-05-01 00:00:00.123456", "1950-05-01 00:00:00.000001", "2300-05-01 00:00:00.5"]
+    rows = spark.createDataFrame([("u", time) for time in times], "user_id STRING, time STRING")
+    deep = "NAMED_STRUCT('at', CAST(time AS TIMESTAMP_NTZ)) AS deep"
+    rows.selectExpr("user_id", "CAST(time AS TIMESTAMP) AS at", deep).write.parquet(path)
+    settings = make_settings(input=path)
+    ingest.run(make_context(settings))
+    found = [json.loads(record.value()) for record in records(settings)]
+    wanted = ["2024-05-01T00:00:00.123456", "1950-05-01T00:00:00.000001", "2300-05-01T00:00:00.500"]
+    assert sorted(value["at"] for value in found) == sorted(f"{time}Z" for time in wanted)
+    assert sorted(value["deep"]["at"] for value in found) == sorted(wanted)
+
+
 def test_files_that_differ(make_settings: Any, make_context: Any, tmp_path: Path, spark: SparkSession) -> None:
     """Parquet files of a folder may have columns that others lack, CSV files may not; a broken line writes nothing."""
     path = str(tmp_path / "events.parquet")

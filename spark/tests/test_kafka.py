@@ -1,5 +1,7 @@
 """The driver's own client, against a real Kafka."""
 
+from typing import Any
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
@@ -41,6 +43,22 @@ def test_offsets_of_a_partition_whose_leader_has_died() -> None:
         kafka.ranges("orders")
         cluster.broker(cluster.leader_of("orders")).kill()
         assert kafka.ranges("orders") == {0: (0, 1), 1: (0, 1), 2: (0, 1)}
+
+
+def test_a_record_that_comes_while_a_time_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It came after the question for its time and before that for the end: it was left out."""
+    with KafkaBroker() as broker:
+        broker.produce("orders", [{"value": "old", "timestamp": 1_000}])
+        kafka = Kafka(Settings(bootstrap_servers=broker.bootstrap_servers))
+        ask = kafka._list_offsets
+
+        def ask_before_a_record(*question: Any) -> dict[int, int]:
+            found = ask(*question)
+            broker.produce("orders", [{"value": "new", "timestamp": 2_000}])
+            return found
+
+        monkeypatch.setattr(kafka, "_list_offsets", ask_before_a_record)
+        assert kafka.offsets_at("orders", 2_000) == {0: 1}
 
 
 @pytest.mark.parametrize("error", ["OFFSET_NOT_AVAILABLE", "FENCED_LEADER_EPOCH", "UNKNOWN_LEADER_EPOCH"])

@@ -1,5 +1,6 @@
 """A table that has every event once: late events, events that come again, batches that are repeated."""
 
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -53,6 +54,15 @@ def test_days_in_any_order(
     put(settings.bronze_topic, [event(0, **day(1)), event(30, **day(1))])  # to another run, which has to look
     done = silver.run(context)
     assert (done["duplicates"], done["accepted"], done["late"]) == (1, 1, 1)
+
+
+def test_records_of_two_topics_at_one_place(spark: SparkSession) -> None:
+    """With `subscribePattern` a repeated batch could keep the other one of two, and the windows had the first."""
+    schema = "id STRING, _timestamp TIMESTAMP, _partition INT, _offset BIGINT, _topic STRING"
+    found = [("a", datetime(2024, 5, 1), 0, 0, topic) for topic in ("t1", "t2")]
+    for rows in (found, found[::-1]):
+        frame = spark.createDataFrame(rows, schema).coalesce(1)
+        assert [row._topic for row in events.first_of_each_id(frame, "id").collect()] == ["t1"]
 
 
 def test_a_repeated_batch_that_decides_otherwise(

@@ -24,7 +24,7 @@ from pipeline.session import CHECKPOINT_FILES, build_session, defaults, with_for
 from pipeline.settings import DELTA, Settings
 
 SOURCES = Path(__file__).resolve().parents[1]
-# Starts a session as a job does, and prints what has become of log, UI, time zone and connector.
+# Starts a session as a job does, and prints what has become of log, UI, settings and connector.
 PROGRAM = """
 import json
 from pipeline.session import build_session
@@ -32,8 +32,8 @@ from pipeline.settings import Settings
 session = build_session(Settings(master="local[1]"), "session")
 session.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").option("subscribe", "t").load()
 level = session.sparkContext._jvm.org.apache.logging.log4j.LogManager.getRootLogger().getLevel().toString()
-zone = session.conf.get("spark.sql.session.timeZone")
-print(json.dumps([level, session.sparkContext.uiWebUrl is not None, zone]))
+kept, zone = (session.conf.get(f"spark.sql.{name}") for name in ("shuffle.partitions", "session.timeZone"))
+print(json.dumps([level, session.sparkContext.uiWebUrl is not None, kept, zone]))
 """
 LOG = """
 rootLogger.level = warn
@@ -74,9 +74,10 @@ def test_nobody_else_can_take_what_is_collected(spark: SparkSession) -> None:
 
 @pytest.mark.spark
 def test_files_and_arguments_of_spark_are_heeded(tmp_path: Path) -> None:
-    """Settings of spark-defaults.conf and PYSPARK_SUBMIT_ARGS; test_submit.py has those of spark-submit."""
+    """Settings of spark-defaults.conf and PYSPARK_SUBMIT_ARGS; test_submit.py has those of spark-submit. The time zone
+    alone is the pipeline's: `store` and `aggregate` wrote times of Berlin and called them UTC."""
     (tmp_path / "other.jar").touch()
-    own = {"spark.sql.session.timeZone": "Europe/Berlin"}
+    own = {"spark.sql.session.timeZone": "Europe/Berlin", "spark.sql.shuffle.partitions": "7"}
     own["spark.jars"] = str(tmp_path / "other.jar")  # the connector comes beside it
     (tmp_path / "spark-defaults.conf").write_text("".join(f"{key}   {value}\n" for key, value in own.items()))
     (tmp_path / "log4j2.properties").write_text(LOG)
@@ -89,7 +90,7 @@ def test_files_and_arguments_of_spark_are_heeded(tmp_path: Path) -> None:
     command = [sys.executable, "-c", PROGRAM]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert json.loads(done.stdout.splitlines()[-1]) == ["WARN", True, "Europe/Berlin"]
+    assert json.loads(done.stdout.splitlines()[-1]) == ["WARN", True, "7", "UTC"]
 
 
 def test_a_format_of_tables_leaves_extensions_of_others() -> None:

@@ -186,9 +186,14 @@ def test_the_schema_gets_a_column(
     wider = dataclasses.replace(settings, schema=EVENT_SCHEMA + ", score INT")
     silver.run(make_context(wider))
     assert {row.event_id: row.score for row in table(spark, wider)} == {"e1": None, "e2": 8}
-    other = dataclasses.replace(settings, schema=EVENT_SCHEMA + ", score STRING")
-    with pytest.raises(SchemaError, match="column score is string in the schema, and int in the table"):
-        silver.run(make_context(other))
+    for column, words in (
+        ("score STRING", "column score is string in the schema, and score is int in the table"),
+        ("Score STRING", "column Score is string in the schema, and score is int in the table"),
+        ("Score INT", "column Score is int in the schema, and score is int in the table"),
+        ("Amount INT", "schema has the columns amount, Amount, and Spark knows no upper and lower case"),
+    ):
+        with pytest.raises(SchemaError, match=words):
+            silver.run(make_context(dataclasses.replace(settings, schema=f"{EVENT_SCHEMA}, {column}")))
 
 
 def test_a_table_whose_files_are_swapped_while_its_schema_is_read(
