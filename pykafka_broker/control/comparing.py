@@ -104,10 +104,7 @@ class _Seen:
 
 
 class ExpectedMatcher:
-    """An expected record, read once.
-
-    Raises `Problem` 400 where a field can't be read.
-    """
+    """An expected record, read once. Raises `Problem` 400 where a field can't be read."""
 
     def __init__(self, expected: ExpectedRecord, readable: Readable = NOTHING) -> None:
         self.expected = expected

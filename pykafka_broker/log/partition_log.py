@@ -677,11 +677,7 @@ class PartitionLog:
         )
 
     def synced_to(self, offset: int, now: int) -> None:
-        """Let records below `offset` be read, which are durable from now on.
-
-        Args:
-            now: steady time in ms.
-        """
+        """Let records below `offset` be read, which are durable from now on. now: steady time in ms."""
         self.recovery_point = max(self.recovery_point, min(offset, self.log_end_offset))
         self.last_flush_ms = now
         if self.sole_replica and self.durable_end > self.high_watermark:

@@ -99,10 +99,7 @@ def required_topics(topology: StreamsGroupTopologyValue) -> frozenset[str]:
 
 
 def copartition_groups(subtopology: Subtopology) -> list[set[str]]:
-    """Return sets of topics with equal partition counts.
-
-    Kafka fails on an index beyond the lists, and so do we.
-    """
+    """Return sets of topics with equal partition counts. Kafka fails on an index beyond the lists, and so do we."""
     groups = []
     inner = [topic.name for topic in subtopology.repartition_source_topics]
     for group in subtopology.copartition_groups:
