@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pykafka_broker.testing.answers import (
@@ -282,8 +283,7 @@ class Data(Handle):
         """Return all topics, records and offsets of groups as JSON Lines for `seed`; also written to `path`."""
         text: str = self.control.call("GET", "/dump", timeout_s=_LONG_S)
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+            Path(path).write_text(text, encoding="utf-8")
         return text
 
     # -- groups
