@@ -358,6 +358,3 @@ def _conclude(job: Job, error: OSError | None) -> None:
 
 
 def _nothing(node: SimNode) -> None: ...
-
-
-__all__ = ["DATA", "SimNode", "Step"]
