@@ -39,10 +39,7 @@ class LinkBroken(LinkError):
 
 
 class LinkTimeout(LinkError):
-    """No answer came in time.
-
-    `sent`: the request has left, and the peer may or may not have acted.
-    """
+    """No answer came in time. `sent`: the request has left, and the peer may or may not have acted."""
 
     def __init__(self, text: str, sent: bool, ended_by: Exception | None = None) -> None:
         super().__init__(text, ended_by)

@@ -39,6 +39,3 @@ def at_once(steps: Generator[object, None, R]) -> R:
         except StopIteration as end:
             result: R = end.value
             return result
-
-
-__all__ = ["ITEMS_A_STEP", "Pace", "at_once"]

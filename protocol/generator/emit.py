@@ -50,7 +50,8 @@ def message_module(message: Message, request: Message | None = None) -> str:
         for struct_type in message.structs.values()
         for line in _class(struct_type, module, _docstring(message, struct_type))
     ]
-    root = _class(message.root, module, _message_docstring(message), _constants(message), base="Message")
+    summary = _summary(message)
+    root = _class(message.root, module, f"{summary[0].upper()}{summary[1:]}.", _constants(message), base="Message")
     if request is not None:
         root += failed_methods(message, request, module)
     defaults = _shared_defaults(message, module)
@@ -58,7 +59,7 @@ def message_module(message: Message, request: Message | None = None) -> str:
     module.use("Message")
     module.use("Buffer")
     module.use("Write")
-    lines = [MARK, f'"""{message.name}: {_summary(message)}."""', "", "from __future__ import annotations", ""]
+    lines = [MARK, f'"""{message.name}: {summary}."""', "", "from __future__ import annotations", ""]
     lines += module.imports()
     names = wrap(", ".join(sorted(module.runtime)) + ",", 116)
     lines += ["", f"from {RUNTIME} import (", *(f"    {line}" for line in names), ")", ""]
@@ -92,11 +93,6 @@ def _summary(message: Message) -> str:
     flexible = f", flexible {message.flexible}" if message.flexible else ""
     plural = "s" if message.versions.low != message.versions.high else ""
     return f"{message.kind.replace('-', ' ')}{key}, version{plural} {message.versions}{flexible}"
-
-
-def _message_docstring(message: Message) -> str:
-    summary = _summary(message)
-    return f"{summary[0].upper()}{summary[1:]}."
 
 
 def _docstring(message: Message, struct_type: StructType) -> str:

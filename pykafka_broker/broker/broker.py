@@ -228,10 +228,7 @@ class Broker:
         self.node.purgatory.settle(self.clock.now)
 
     def next_deadline(self) -> int | None:
-        """Return when, by `clock.now`, something is due.
-
-        Called after every request: it must cost next to nothing.
-        """
+        """Return when, by `clock.now`, something is due. Called after every request: it must cost next to nothing."""
         return earliest_deadline(self.timed)
 
     def next_deadline_of_clients(self) -> int | None:
@@ -264,10 +261,7 @@ class Broker:
 
 
 class _BrokerLogListener(LogListener):
-    """The listener of a broker's logs.
-
-    The parts are looked up when an event comes: the logs are made before them.
-    """
+    """The listener of a broker's logs. The parts are looked up when an event comes: the logs are made before them."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker

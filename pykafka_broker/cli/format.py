@@ -121,7 +121,6 @@ def _info(options: argparse.Namespace) -> int:
 
 
 def _random_uuid(options: argparse.Namespace) -> int:
-
     print(uuid_text(new_uuid()))
     return 0
 

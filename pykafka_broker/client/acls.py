@@ -74,10 +74,7 @@ async def describe_acls(client: Client, wanted: AclBinding) -> list[AclBinding]:
     """Return the ACLs matched by the filter, sorted. Raises ClientError."""
     answer = await client.ask(DescribeAclsRequest(*_as_sent(wanted)), call="describeAcls")
     check(answer.error_code, answer.error_message)
-    found = []
-    for resource in answer.resources:
-        found += [AclBinding(_pattern(resource), _entry(each)) for each in resource.acls]
-    return sorted(found)
+    return sorted(AclBinding(_pattern(each), _entry(acl)) for each in answer.resources for acl in each.acls)
 
 
 async def create_acls(client: Client, acls: Sequence[AclBinding]) -> None:
@@ -88,11 +85,7 @@ async def create_acls(client: Client, acls: Sequence[AclBinding]) -> None:
 
 
 async def delete_acls(client: Client, filters: Sequence[AclBinding]) -> list[AclBinding]:
-    """Delete the ACLs matched by any of the filters. Raises ClientError with the first error.
-
-    Returns:
-        The deleted ACLs.
-    """
+    """Delete the ACLs matched by any of the filters, and return them. Raises ClientError with the first error."""
     request = DeleteAclsRequest([DeleteAclsFilter(*_as_sent(each)) for each in filters])
     answer = await client.ask_controller(request, call="deleteAcls")
     gone = []

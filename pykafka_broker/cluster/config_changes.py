@@ -157,9 +157,7 @@ def alter_configs(
     Raises:
         ApiError: a change is refused.
     """
-    configs: dict[str, str | None] = {}
-    for op in ops:
-        configs[op.key] = op.value
+    configs = {op.key: op.value for op in ops}
     changed = dict(configs)
     _check_resource(controller, kind, name)
     present = controller.image.config(kind, name)

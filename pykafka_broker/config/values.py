@@ -53,11 +53,7 @@ _JAVA_BLANKS = "".join(map(chr, range(33)))  # String.trim() cuts these and noth
 
 
 def java_integer(text: str, bits: int = 31) -> int:
-    """Return a number as Java's parsers read one. Raises ValueError.
-
-    Args:
-        bits: of the number, without its sign.
-    """
+    """Return a number as Java's parsers read one. Raises ValueError. bits: of the number, without its sign."""
     match = _INTEGER.fullmatch(text)
     if match is None or not -(1 << bits) <= (found := int("".join(match.groups()))) < 1 << bits:
         raise ValueError(f'For input string: "{text}"')

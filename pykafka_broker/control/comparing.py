@@ -104,10 +104,7 @@ class _Seen:
 
 
 class ExpectedMatcher:
-    """An expected record, read once.
-
-    Raises `Problem` 400 where a field can't be read.
-    """
+    """An expected record, read once. Raises `Problem` 400 where a field can't be read."""
 
     def __init__(self, expected: ExpectedRecord, readable: Readable = NOTHING) -> None:
         self.expected = expected
@@ -236,10 +233,8 @@ def hint_of_bytes(expected: Iterable[ExpectedRecord], readable: Readable) -> str
 
 def contents_of(record: RecordAnswer | ExpectedRecord) -> list[bytes | None]:
     """Return key and value as bytes; None for a key or value that is not there, not named, or compared as JSON."""
-    found: list[bytes | None] = []
-    for plain, in_base64 in ((record.key, record.key_base64), (record.value, record.value_base64)):
-        found.append(meant(plain if isinstance(plain, str) else None, in_base64, ""))
-    return found
+    contents = (record.key, record.key_base64), (record.value, record.value_base64)
+    return [meant(plain if isinstance(plain, str) else None, in_base64, "") for plain, in_base64 in contents]
 
 
 # -- one partition

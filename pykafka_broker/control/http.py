@@ -13,6 +13,7 @@ import asyncio
 import contextlib
 import errno
 import logging
+import math
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import NamedTuple, cast
@@ -229,6 +230,58 @@ class HttpConnection:
         async with asyncio.timeout(_LINGER_S):
             while left > 0 and (data := await self._read()):
                 left -= len(data)
+
+
+async def ask(
+    address: tuple[str, int], request: Request, silence_s: float | None = None, most_bytes: float = math.inf
+) -> tuple[int, str, bytes]:
+    """Return status, content type and body of the answer to a request, on a connection of its own.
+
+    Args:
+        silence_s: how long the other side may send or take nothing; None for any time.
+        most_bytes: how long the body may be.
+
+    Raises:
+        OSError: there is no connection, or the body is longer.
+        TimeoutError: the silence was longer.
+        h11.RemoteProtocolError: there was half an answer, or none.
+    """
+    host, port = address
+    async with asyncio.timeout(silence_s):
+        reader, writer = await asyncio.open_connection(host, port)
+    try:
+        protocol = h11.Connection(h11.CLIENT)
+        own = {"host": address_text(host, port), "connection": "close", "content-length": str(len(request.body))}
+        # As HttpConnection has read them.
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in (own | request.headers).items()]
+        asked = h11.Request(method=request.method, target=request.target, headers=headers)
+        writer.write(protocol.send(asked) or b"")
+        writer.write((protocol.send(h11.Data(data=request.body)) or b"") + (protocol.send(h11.EndOfMessage()) or b""))
+        with contextlib.suppress(ConnectionError):  # refused before the end of the request: the answer says why
+            async with asyncio.timeout(silence_s):
+                await writer.drain()
+        status, content_type, body = 0, "", bytearray()
+        while not isinstance(event := protocol.next_event(), h11.EndOfMessage):
+            if event is h11.NEED_DATA:
+                async with asyncio.timeout(silence_s):
+                    received = await reader.read(_READ_BYTES)
+                if not received and not status:
+                    raise h11.RemoteProtocolError("the broker has closed the connection without an answer")
+                protocol.receive_data(received)
+            elif isinstance(event, h11.Response):
+                told = dict(event.headers)
+                status, content_type = event.status_code, told.get(b"content-type", b"").decode("latin-1")
+            elif isinstance(event, h11.Data):
+                body += event.data
+                if len(body) > most_bytes:
+                    raise OSError("an answer without end")
+            elif isinstance(event, h11.ConnectionClosed) or event is h11.PAUSED:  # paused: it speaks HTTP no longer
+                raise OSError("no answer will come")
+        return status, content_type, bytes(body)
+    finally:
+        writer.transport.abort()  # one that reads nothing would keep the connection open
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
 
 
 def _too_long(most: int) -> Response:

@@ -327,10 +327,7 @@ class ObservedRouter:
         answer.future.add_done_callback(on_reply)
 
     def leave(self, exchange: Exchange, answer: Pieces | None, rule: Rule | None, made: Change | None) -> Pieces | None:
-        """Return the answer the client gets, or None.
-
-        Raises FrameError where the connection is lost.
-        """
+        """Return the answer the client gets, or None. Raises FrameError where the connection is lost."""
         exchange.answer = answer if answer is None else list(map(bytes_of, answer))
         if made is not None:
             exchange.answer = change(exchange, made)
@@ -414,10 +411,7 @@ class ObservedRouter:
 
 
 class ObservedReply(PendingReply):
-    """A pending reply, for the router and for the log.
-
-    Until the answer, `duration_ns` is the time of arrival.
-    """
+    """A pending reply, for the router and for the log. Until the answer, `duration_ns` is the time of arrival."""
 
     __slots__ = ("_earlier", "_router", "exchange", "inner", "made", "rule")
 

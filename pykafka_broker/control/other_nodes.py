@@ -6,20 +6,16 @@ the answer comes back as it is. No operation has the paths: they are the page's 
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import json
 import re
 from collections.abc import Mapping
 
 import h11
 
-from pykafka_broker.addresses import address_text
-from pykafka_broker.control.http import Request, Response
+from pykafka_broker.control.http import Request, Response, ask
 from pykafka_broker.control.problems import Problem
 
 NODES = "/page/nodes"
-_READ_BYTES = 256 << 10
 _SILENCE_S = 5.0  # after which a node counts as one that does not answer
 _HANDED_ON = ("authorization", "content-type")
 _MOST_BYTES = 256 << 20  # of an answer
@@ -54,44 +50,6 @@ class OtherNodes:
 
 
 async def hand_on(address: tuple[str, int], request: Request) -> Response:
-    """Return the answer of another control API, on a connection of its own. Raises OSError, TimeoutError and h11's
-    errors.
-    """
-    host, port = address
-    async with asyncio.timeout(_SILENCE_S):
-        reader, writer = await asyncio.open_connection(host, port)
-    try:
-        protocol = h11.Connection(h11.CLIENT)
-        own = {
-            "host": address_text(host, port),
-            "connection": "close",
-            "content-length": str(len(request.body)),
-        }
-        given = own | {name: request.headers[name] for name in _HANDED_ON if name in request.headers}
-        headers = [
-            (name.encode(), value.encode("latin-1")) for name, value in given.items()
-        ]  # as HttpConnection has read them
-        asked = h11.Request(method=request.method, target=request.target, headers=headers)
-        writer.write(protocol.send(asked) or b"")
-        writer.write((protocol.send(h11.Data(data=request.body)) or b"") + (protocol.send(h11.EndOfMessage()) or b""))
-        async with asyncio.timeout(_SILENCE_S):
-            await writer.drain()
-        status, content_type, body = 502, "", bytearray()
-        while not isinstance(event := protocol.next_event(), h11.EndOfMessage):
-            if isinstance(event, h11.ConnectionClosed) or event is h11.PAUSED:  # paused: it speaks HTTP no longer
-                raise OSError("no answer will come")
-            if event is h11.NEED_DATA:
-                async with asyncio.timeout(_SILENCE_S):
-                    protocol.receive_data(await reader.read(_READ_BYTES))
-            elif isinstance(event, h11.Response):
-                told = dict(event.headers)
-                status, content_type = event.status_code, told.get(b"content-type", b"").decode("latin-1")
-            elif isinstance(event, h11.Data):
-                body += event.data
-                if len(body) > _MOST_BYTES:
-                    raise OSError("an answer without end")
-        return Response(status, content_type, bytes(body))
-    finally:
-        writer.transport.abort()  # a node that reads nothing would keep the connection open
-        with contextlib.suppress(OSError):
-            await writer.wait_closed()
+    """Return the answer of another control API. Raises OSError, TimeoutError and h11's errors."""
+    headers = {name: request.headers[name] for name in _HANDED_ON if name in request.headers}
+    return Response(*await ask(address, request._replace(headers=headers), _SILENCE_S, _MOST_BYTES))

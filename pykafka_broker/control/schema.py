@@ -280,7 +280,7 @@ def _describe_union(kinds: tuple[Any, ...], named: dict[str, Any]) -> dict[str, 
 
 
 def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
-    name = schema_name(kind)
+    name = kind.__name__.removesuffix("Answer").removesuffix("Input")
     if name not in named:
         schema = named[name] = {"type": "object", "additionalProperties": False}
         if is_typeddict(kind):
@@ -297,11 +297,6 @@ def _describe_object(kind: Any, named: dict[str, Any]) -> dict[str, Any]:
         if kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}("):
             schema["description"] = one_line(kind.__doc__)
     return {"$ref": f"#/components/schemas/{name}"}
-
-
-def schema_name(kind: type) -> str:
-    """Return the name of an object in the document, without "Answer" or "Input" at the end."""
-    return kind.__name__.removesuffix("Answer").removesuffix("Input")
 
 
 def _limits_schema(limits: ValueLimits) -> dict[str, Any]:

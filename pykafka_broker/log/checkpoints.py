@@ -53,11 +53,7 @@ class _Pending(NamedTuple):
 
 
 def read_lines(fs: FileSystem, path: str) -> list[list[str]]:
-    """Return the words of each entry.
-
-    Raises:
-        ValueError: the file is not a whole checkpoint.
-    """
+    """Return the words of each entry. Raises ValueError if the file is not a whole checkpoint."""
     try:
         text = read_file(fs, path).decode("ascii")
     except UnicodeDecodeError:

@@ -494,11 +494,7 @@ class CachedFile:
         self._handle: FileHandle | None = None
 
     def handle(self) -> FileHandle:
-        """Return the open file.
-
-        Raises:
-            FileNotFoundError: there is no such file.
-        """
+        """Return the open file. Raises FileNotFoundError if there is no such file."""
         self.recent = True
         handle = self._handle
         return handle if handle is not None else self._open(create=False)

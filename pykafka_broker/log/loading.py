@@ -250,10 +250,7 @@ class Recovered(NamedTuple):
 
 
 class FolderRecovery:
-    """The recovery of a partition's folder.
-
-    contiguous: the log is never compacted, so it ends at its first gap.
-    """
+    """The recovery of a partition's folder. contiguous: the log is never compacted, so it ends at its first gap."""
 
     def __init__(
         self,
@@ -277,11 +274,7 @@ class FolderRecovery:
         self._epochs_on_disk = list(self._epochs.entries)
 
     def run(self) -> Recovered:
-        """Recover the folder.
-
-        Raises:
-            DamagedLog: the synced part is not whole.
-        """
+        """Recover the folder. Raises DamagedLog if the synced part is not whole."""
         fs = self._files.fs
         names = remove_leftovers(self._files, self._directory, self._wall)
         segments = open_segments(self._files, self._directory, names, self._offsets.log_start_offset, self._wall)

@@ -101,11 +101,7 @@ class LogDirectory:
         return f"{self.path}/{name}"
 
     def acquire(self) -> None:
-        """Lock the directory.
-
-        Raises:
-            LogDirectoryError: another broker has it.
-        """
+        """Lock the directory. Raises LogDirectoryError if another broker has it."""
         if not self.fs.exists(self.path):
             self.fs.make_directory(self.path)
             self.fs.sync_directory(os.path.dirname(self.path) or ".")

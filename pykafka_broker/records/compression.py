@@ -159,11 +159,7 @@ def decompress_in_steps(
 
 
 def decompressed(codec: int, data: Buffer, *, check_lz4_header: bool = True) -> Iterator[bytes]:
-    """Yield the uncompressed bytes piece by piece.
-
-    Raises:
-        CorruptBatch: damage is reached.
-    """
+    """Yield the uncompressed bytes piece by piece. Raises CorruptBatch if damage is reached."""
     view = memoryview(data)
     if codec == GZIP:
         return gzip_pieces(view)

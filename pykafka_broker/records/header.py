@@ -228,11 +228,7 @@ def sound_batch_at(view: memoryview, at: int, next_offset: int) -> BatchHeader |
 
 
 def require_whole(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
-    """Return the end of the batch at `offset`.
-
-    Raises:
-        TruncatedBatch: the end lies outside the buffer.
-    """
+    """Return the end of the batch at `offset`. Raises TruncatedBatch if the end lies outside the buffer."""
     stop = offset + header.length + LENGTH_OVERHEAD
     if stop > len(buffer):
         raise TruncatedBatch(f"{len(buffer) - offset} bytes at byte {offset} of a batch of {header.size}")
@@ -240,11 +236,7 @@ def require_whole(buffer: Buffer, header: BatchHeader, offset: int = 0) -> int:
 
 
 def check_crc(buffer: Buffer, header: BatchHeader, offset: int = 0) -> None:
-    """Compare the CRC of the batch at `offset` with the header, without copying.
-
-    Raises:
-        CorruptBatch: they differ.
-    """
+    """Compare the CRC of the batch at `offset` with the header, without copying. Raises CorruptBatch if they differ."""
     stop = offset + header.length + LENGTH_OVERHEAD
     if stop > len(buffer):
         require_whole(buffer, header, offset)  # raises

@@ -58,10 +58,7 @@ def super_users_of(text: str) -> frozenset[str]:
 
 
 class StandardAuthorizer:
-    """An authorizer by the ACLs of an index.
-
-    Rule: the index is only read.
-    """
+    """An authorizer by the ACLs of an index. Rule: the index is only read."""
 
     def __init__(self, index: AclIndex, super_users: Collection[str] = (), allow_if_no_acl: bool = False) -> None:
         self._index = index

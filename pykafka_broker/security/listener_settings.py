@@ -19,10 +19,7 @@ if TYPE_CHECKING:
 
 
 class ListenerSettings:
-    """The settings of `config` for the listener `name`.
-
-    `config` is a snapshot: make another object after a change.
-    """
+    """The settings of `config` for the listener `name`. `config` is a snapshot: make another object after a change."""
 
     def __init__(self, config: BrokerConfig, name: str) -> None:
         self.name = name

@@ -289,10 +289,7 @@ class Channel:
     # -- for the subclass that serves the frames
 
     def _deliver(self, frame: memoryview) -> bool:
-        """Serve a frame; the frame's bytes are gone on return.
-
-        Returns False if no further frame may be served now.
-        """
+        """Serve a frame; the frame's bytes are gone on return. Returns False if no further frame may be served now."""
         raise NotImplementedError
 
     def _lost(self, why: str) -> None:

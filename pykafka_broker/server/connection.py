@@ -83,10 +83,7 @@ class Dispatching(Protocol):
 
 
 class Serving(Protocol):
-    """The parts of the server a connection needs.
-
-    Some are replaced while it runs, so none is copied.
-    """
+    """The parts of the server a connection needs. Some are replaced while it runs, so none is copied."""
 
     @property
     def broker(self) -> Broker: ...

@@ -191,10 +191,7 @@ _SMALLEST_SHARE = 16  # unserved bytes of a read are copied, which pays only aft
 
 
 class SocketOwner(Protocol):
-    """The owner of a descriptor.
-
-    Never raises: a failure concerns that descriptor alone.
-    """
+    """The owner of a descriptor. Never raises: a failure concerns that descriptor alone."""
 
     def on_ready(self, events: int) -> None:
         """Handle READ, WRITE or both; other bits stand for errors, seen when the socket is read or written."""

@@ -190,10 +190,7 @@ class _Wire(Channel):
 
 
 class Link:
-    """Requests to a host and port.
-
-    `state` is for observers; `admits` is asked before each connection.
-    """
+    """Requests to a host and port. `state` is for observers; `admits` is asked before each connection."""
 
     def __init__(
         self,
@@ -265,10 +262,7 @@ class Link:
     async def ask(
         self, request: Message, timeout_ms: int, *, versions: Versions | None = None, unanswered: bool = False
     ) -> Any:
-        """Send a request and return the answer. For tasks of the loop, beside the turns.
-
-        Raises LinkError.
-        """
+        """Send a request and return the answer. For tasks of the loop, beside the turns. Raises LinkError."""
         self._clock.tick()
         answer: asyncio.Future[Message] = self._turns.loop.create_future()
 
@@ -438,10 +432,7 @@ class Link:
         self._wire.send(pieces)
 
     def take(self, frame: memoryview) -> None:
-        """Handle an answer.
-
-        Raises FrameError if the answer makes no sense.
-        """
+        """Handle an answer. Raises FrameError if the answer makes no sense."""
         expected = self._in_flight[0].correlation_id if self._in_flight else 0
         greeting = self.state is LinkState.GREETING
         if not greeting and not self._in_flight and self.state is not LinkState.LOGGING_IN:

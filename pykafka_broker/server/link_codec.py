@@ -46,10 +46,7 @@ def encode_request(request: Message, version: int, correlation_id: int, client_i
 
 
 def correlation_id_of(frame: Buffer) -> int:
-    """Return the correlation id of an answer.
-
-    Raises FrameError if the frame is too short.
-    """
+    """Return the correlation id of an answer. Raises FrameError if the frame is too short."""
     if len(frame) < 4:
         raise FrameError(f"an answer of {len(frame)} bytes has no header")
     (correlation_id,) = _CORRELATION_ID.unpack_from(frame)
@@ -57,10 +54,7 @@ def correlation_id_of(frame: Buffer) -> int:
 
 
 def decode_response(frame: Buffer, spec: ApiSpec, version: int) -> Message:
-    """Decode an answer.
-
-    Raises FrameError if the frame is not the whole answer.
-    """
+    """Decode an answer. Raises FrameError if the frame is not the whole answer."""
     try:
         _header, body = ResponseHeader.read(frame, 0, spec.response_header_version(version))
         response, end = spec.response_class().read(frame, body, version)

@@ -146,10 +146,7 @@ class LinkLogin:
 
 
 class LinkSecurity:
-    """TLS and login of links.
-
-    Raises ConfigError.
-    """
+    """TLS and login of links. Raises ConfigError."""
 
     def __init__(self, settings: ListenerSettings, protocol: str, mechanism: str) -> None:
         self._context = client_context(settings) if protocol.endswith("SSL") else None

@@ -208,10 +208,7 @@ def sasl_connections(
 
 
 class NamedConnections:
-    """Connections of a listener.
-
-    Raises ConfigError if the class can't be used.
-    """
+    """Connections of a listener. Raises ConfigError if the class can't be used."""
 
     def __init__(self, listener: str, server: Serving) -> None:
         self._listener = listener

@@ -132,10 +132,7 @@ class ListenerSecurity(NamedTuple):
 
 
 def security_of(listener: Listener, server: Serving) -> ListenerSecurity:
-    """Return how connections to a listener begin.
-
-    Raises ConfigError if certificates or mechanisms can't be used.
-    """
+    """Return how connections to a listener begin. Raises ConfigError if certificates or mechanisms can't be used."""
     new_transport: NewTransport = PlainTransport
     new_connection: NewConnection = ClientConnection
     checks: tuple[CheckListener, ...] = ()

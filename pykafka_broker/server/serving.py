@@ -402,10 +402,7 @@ async def serve(
 
 
 def peers_of(turns: EventLoop, config: BrokerConfig) -> LinkPeers | None:
-    """Return the way to other nodes; None for a node alone.
-
-    Raises ConfigError if this node could not log in there.
-    """
+    """Return the way to other nodes; None for a node alone. Raises ConfigError if this node could not log in there."""
     if roles_of(config).alone:
         return None
     from pykafka_broker.server.link import LinkPeers  # no other start waits for it

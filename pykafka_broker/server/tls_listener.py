@@ -116,10 +116,7 @@ class Handshakes:
         return len(self._unfinished)
 
     def step(self, do: Callable[[], None]) -> None:
-        """Do a further step.
-
-        Raises BlockingIOError when this turn has spent its time.
-        """
+        """Do a further step. Raises BlockingIOError when this turn has spent its time."""
         if self._spent >= _NANOSECONDS_A_TURN:
             raise BlockingIOError
         if not self._spent:
@@ -175,10 +172,7 @@ _RULES = "ssl.principal.mapping.rules"
 
 
 class TlsListener:
-    """TLS on a listener.
-
-    Raises ConfigError if stores or rules can't be used.
-    """
+    """TLS on a listener. Raises ConfigError if stores or rules can't be used."""
 
     def __init__(self, name: str, server: Serving) -> None:
         self.name = name

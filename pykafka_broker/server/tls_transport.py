@@ -49,10 +49,7 @@ class HandshakePace(Protocol):
 
 
 class TlsTransport:
-    """TLS over a socket.
-
-    on_established: called once, before the first bytes of the client are handed out.
-    """
+    """TLS over a socket. on_established: called once, before the first bytes of the client are handed out."""
 
     __slots__ = (
         "_context",
@@ -241,10 +238,7 @@ class TlsTransport:
         return done
 
     def _flush(self) -> None:
-        """Send encrypted bytes.
-
-        Raises BlockingIOError if the socket does not take all of them.
-        """
+        """Send encrypted bytes. Raises BlockingIOError if the socket does not take all of them."""
         unsent = self._unsent or memoryview(self._outgoing.read())
         try:
             while unsent:

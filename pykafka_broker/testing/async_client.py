@@ -8,7 +8,6 @@ never blocked, and the default thread pool, which belongs to the test, is never 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol
 
 import h11
 
-from pykafka_broker.addresses import address_text
+from pykafka_broker.control.http import Request, ask
 from pykafka_broker.testing.control_client import (
     DEFAULT_TIMEOUT_S,
     ControlClient,
@@ -36,9 +35,6 @@ from pykafka_broker.testing.data import (
 )
 
 # -- calls
-
-
-_READ_BYTES = 256 << 10
 
 
 class AsyncControlClient:
@@ -72,7 +68,8 @@ class AsyncControlClient:
         target, headers, data = written_call(path, body, query, self._token)
         try:
             async with asyncio.timeout(timeout_s):
-                return read_answer(*await self._exchange(method, target, headers, data))
+                request = Request(method, target, headers, data or b"")
+                status, content_type, answer = await ask((self._host, self._port), request)
         except h11.RemoteProtocolError as error:  # half an answer, or none
             raise ConnectionError(f"{self.url}: {error}") from error
         except TimeoutError as error:
@@ -80,47 +77,7 @@ class AsyncControlClient:
         except OSError as error:
             error.filename = self.url  # so the error names the address
             raise
-
-    async def _exchange(
-        self, method: str, target: str, headers: Mapping[str, str], data: bytes | None
-    ) -> tuple[int, str, bytes]:
-        """Send a request. Returns status, content type and body of the answer."""
-        reader, writer = await asyncio.open_connection(self._host, self._port)
-        try:
-            protocol = h11.Connection(h11.CLIENT)
-            told = {**headers, "host": address_text(self._host, self._port), "connection": "close"}
-            if data is not None:
-                told["content-length"] = str(len(data))
-            writer.write(protocol.send(h11.Request(method=method, target=target, headers=list(told.items()))) or b"")
-            if data is not None:
-                writer.write(protocol.send(h11.Data(data=data)) or b"")
-            writer.write(protocol.send(h11.EndOfMessage()) or b"")
-            with contextlib.suppress(ConnectionError):  # refused before the end of the request: the answer says why
-                await writer.drain()
-            return await _answer(reader, protocol)
-        finally:
-            writer.transport.abort()
-            with contextlib.suppress(OSError):
-                await writer.wait_closed()
-
-
-async def _answer(reader: asyncio.StreamReader, protocol: h11.Connection) -> tuple[int, str, bytes]:
-    """Read an answer. Raises RemoteProtocolError for half an answer, or none."""
-    status, content_type, body = 0, "", bytearray()
-    while True:
-        event = protocol.next_event()
-        if event is h11.NEED_DATA:
-            received = await reader.read(_READ_BYTES)
-            if not received and not status:
-                raise h11.RemoteProtocolError("the broker has closed the connection without an answer")
-            protocol.receive_data(received)
-        elif isinstance(event, h11.Response):
-            kinds = (value.decode("latin-1") for name, value in event.headers if name == b"content-type")
-            status, content_type = event.status_code, next(kinds, "").partition(";")[0].strip()
-        elif isinstance(event, h11.Data):
-            body += event.data
-        elif isinstance(event, h11.EndOfMessage):
-            return status, content_type, bytes(body)
+        return read_answer(status, content_type.partition(";")[0].strip(), answer)
 
 
 # -- waits and threads

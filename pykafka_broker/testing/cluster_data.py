@@ -365,11 +365,7 @@ class ClusterData(ClusterTraffic):
 
     def groups(self) -> list[GroupSummary]:
         """Return all groups of all coordinators, as a single broker does."""
-        found: dict[str, GroupSummary] = {}
-        for node in self.brokers:
-            if node.running:
-                for group in node.groups():
-                    found[group["group_id"]] = group
+        found = {each["group_id"]: each for node in self.brokers if node.running for each in node.groups()}
         return [found[name] for name in sorted(found)]
 
     def group(self, group: str) -> Group:

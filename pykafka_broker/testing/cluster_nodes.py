@@ -366,12 +366,10 @@ class ClusterNodes(Controlled):
 
     def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, on all brokers; return the size of each replica's log afterwards."""
-
         return self._of_each(lambda node: node.compact(topic))
 
     def apply_retention(self, topic: str) -> list[LogSize]:
         """Apply a topic's retention now, on all brokers; return the size of each replica's log afterwards."""
-
         return self._of_each(lambda node: node.apply_retention(topic))
 
     def _of_each(self, step: Step[KafkaBroker, list[LogSize]]) -> list[LogSize]:

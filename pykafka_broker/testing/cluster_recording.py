@@ -41,11 +41,7 @@ _NOT_LED = {ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH, Err
 
 
 class NodeRecording(ProcessRecording):
-    """The recording of one process of a node.
-
-    Raises:
-        BadRecording: the lines are none of a node of a cluster.
-    """
+    """The recording of one process of a node. Raises BadRecording if the lines are none of a node of a cluster."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial
 from math import inf
+from pathlib import Path
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from pykafka_broker.testing.answers import (
@@ -286,8 +287,7 @@ class Data(Handle):
         """Return all topics, records and offsets of groups as JSON Lines for `seed`; also written to `path`."""
         text: str = self.control.call("GET", "/dump", timeout_s=_LONG_S)
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+            Path(path).write_text(text, encoding="utf-8")
         return text
 
     # -- groups

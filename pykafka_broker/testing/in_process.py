@@ -316,6 +316,3 @@ def _drop(handler: BrokerLogHandler) -> None:
             level, LOGGER.propagate = _before
             _set_level(level)
     handler.close()
-
-
-__all__ = ["BrokerInProcess"]

@@ -56,9 +56,7 @@ _NEWS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})  # of leaders and 
 _LOGINS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 _PARTITIONS = ("partition_index", "partition", "index")
 Address = tuple[str, int]
-Visit = Callable[
-    [Any, str, PartitionKey], None
-]  # a struct, the name of a field with an offset or records, its partition
+Visit = Callable[[Any, str, PartitionKey], None]  # a struct, its field with an offset or records, its partition
 
 
 def completed(recording: Recording) -> Recording:
@@ -70,10 +68,7 @@ def completed(recording: Recording) -> Recording:
         found.note(each)
     played = _Played(found, forgets_epochs=not recording.nodes)
     state = found.state()
-    told: list[Recorded] = []
-    for each in messages:
-        told += played.event(each)
-    return recording._replace(state=state, events=told)
+    return recording._replace(state=state, events=[told for each in messages for told in played.event(each)])
 
 
 def by_node(recording: Recording) -> Recording:

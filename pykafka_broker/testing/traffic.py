@@ -9,6 +9,7 @@ import datetime
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
@@ -183,8 +184,7 @@ class Traffic(Handle):
             ControlError: nothing is recorded.
         """
         text = self.control.call("GET", "/recording")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        Path(path).write_text(text, encoding="utf-8")
         return self._answer(RecordingState, "DELETE", "/recording")
 
     def connections(self, client_id: str | None = None) -> list[Connection]:

@@ -49,11 +49,7 @@ class Consumed(NamedTuple):
 
 
 class RecordFormatter:
-    """The text of a record (Kafka: DefaultMessageFormatter).
-
-    Raises:
-        ClientError: a deserializer refuses the bytes.
-    """
+    """The text of a record (Kafka: DefaultMessageFormatter). Raises ClientError if a deserializer refuses the bytes."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         shown = {name.removeprefix("print."): value for name, value in properties.items() if name.startswith("print.")}

@@ -99,11 +99,7 @@ class ParsedLine(NamedTuple):
 
 
 class LineReader:
-    """The reader of lines as records.
-
-    Raises:
-        ClientError: a line lacks a part, and `ignore.error` is not set.
-    """
+    """The reader of lines as records. Raises ClientError if a line lacks a part, and `ignore.error` is not set."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self._keys = _is_true(properties, "parse.key")

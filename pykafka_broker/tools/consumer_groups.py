@@ -24,29 +24,8 @@ from pykafka_broker.coordinators.groups.re2 import RegexError, compile_regex
 from pykafka_broker.protocol.enums import LATEST, TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.list_groups_response import ListedGroup
+from pykafka_broker.tools import group_commands as common
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.group_commands import (
-    EVERYTHING,
-    INACTIVE,
-    Row,
-    add_group_flags,
-    add_scenarios,
-    address_of,
-    check_group_flags,
-    delete_groups,
-    delete_offsets_of_group,
-    execute,
-    only_group,
-    parse_topics,
-    partitions_within,
-    print_not_inactive,
-    print_plans,
-    print_table,
-    reset,
-    scenario_of,
-    spelt,
-    wanted,
-)
 
 # -- tables
 
@@ -94,12 +73,12 @@ def _worth_telling(tool: Tool, group: GroupView) -> bool:
     return True
 
 
-async def _offsets(tool: Tool, client: Client, group: GroupView) -> list[Row]:
+async def _offsets(tool: Tool, client: Client, group: GroupView) -> list[common.Row]:
     committed = await committed_offsets(client, group.group_id)
     members = {partition: member for member in group.members for partition in member.assignment}
     partitions = sorted(members.keys() | committed.keys())
     ends = await list_offsets(client, dict.fromkeys(partitions, LATEST)) if partitions else {}
-    rows: list[Row] = []
+    rows: list[common.Row] = []
     for partition in partitions:
         offset, member = committed.get(partition), members.get(partition)
         end = None if isinstance(ends[partition], ClientError) else ends[partition].offset
@@ -117,12 +96,12 @@ async def _offsets(tool: Tool, client: Client, group: GroupView) -> list[Row]:
             }
         )
     if rows:
-        print_table(tool, _OFFSETS, [row.values() for row in rows], verbose=["LEADER-EPOCH"])
+        common.print_table(tool, _OFFSETS, [row.values() for row in rows], verbose=["LEADER-EPOCH"])
     return rows
 
 
-def _members(tool: Tool, group: GroupView) -> list[Row]:
-    rows: list[Row] = [
+def _members(tool: Tool, group: GroupView) -> list[common.Row]:
+    rows: list[common.Row] = [
         {
             "group_id": group.group_id,
             "consumer_id": member.member_id,
@@ -140,19 +119,19 @@ def _members(tool: Tool, group: GroupView) -> list[Row]:
     ]
     cells = [[*row.values()] for row in rows]
     for row, member in zip(cells, group.members, strict=True):
-        row[7], row[9] = spelt(member.assignment), spelt(member.target or ())
+        row[7], row[9] = common.spelt(member.assignment), common.spelt(member.target or ())
     hidden = set() if any(member.instance_id for member in group.members) else {"GROUP-INSTANCE-ID"}
     if all(member.upgraded is not False for member in group.members):
         hidden.add("UPGRADED")
-    print_table(tool, _MEMBERS | _MEMBERS_VERBOSE, cells, verbose=_MEMBERS_VERBOSE, hidden=hidden)
+    common.print_table(tool, _MEMBERS | _MEMBERS_VERBOSE, cells, verbose=_MEMBERS_VERBOSE, hidden=hidden)
     return rows
 
 
-def _state(tool: Tool, group: GroupView) -> Row:
+def _state(tool: Tool, group: GroupView) -> common.Row:
     node = group.coordinator
-    found: Row = {
+    found: common.Row = {
         "group_id": group.group_id,
-        "coordinator": address_of(node),
+        "coordinator": common.address_of(node),
         "assignment_strategy": group.assignor or None,
         "state": group.state,
         "group_epoch": group.epoch,
@@ -160,7 +139,7 @@ def _state(tool: Tool, group: GroupView) -> Row:
         "member_count": len(group.members),
     }
     cells = (found | {"coordinator": f"{node.host}:{node.port}  ({node.node_id})"}).values()
-    print_table(tool, _STATE, [cells], verbose=["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"])
+    common.print_table(tool, _STATE, [cells], verbose=["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH"])
     return found
 
 
@@ -179,10 +158,10 @@ _RESET_BEFORE_5 = (
 
 def options(parser: ToolParser) -> None:
     add = parser.option
-    add_group_flags(parser, "groups of consumers", offsets="offsets and lag")
+    common.add_group_flags(parser, "groups of consumers", offsets="offsets and lag")
     add("--validate-regex REGEX", "check a regular expression of RE2")
-    add("--type TYPE,...", "list groups with their types, or only these types", nargs="?", const=EVERYTHING)
-    add_scenarios(parser)
+    add("--type TYPE,...", "list groups with their types, or only these types", nargs="?", const=common.EVERYTHING)
+    common.add_scenarios(parser)
     add("--export", "print what was reset to as CSV")
 
 
@@ -194,13 +173,13 @@ async def run(tool: Tool) -> int:
     _check(tool, action)
     if action == "reset_offsets" and not tool.options.execute and not tool.options.dry_run:
         tool.warn(_RESET_BEFORE_5)
-    await execute(tool, action, _DONE_BY, "consumer", ["list"])
+    await common.execute(tool, action, _DONE_BY, "consumer", ["list"])
     return 0
 
 
 def _check(tool: Tool, action: str) -> None:
     """Check which flags go together. Raises ToolUsageError."""
-    check_group_flags(tool, action)
+    common.check_group_flags(tool, action)
     if tool.options.type is not None and action != "list":
         raise ToolUsageError("--type can only be used with --list")
     if action != "list" and not tool.given("group") and not tool.options.all_groups:
@@ -232,8 +211,8 @@ def _kind(group: ListedGroup) -> str:
 
 
 async def _list(tool: Tool, client: Client) -> None:
-    states = wanted(tool.options.state, _STATES, "state")
-    kinds = wanted(tool.options.type, _KINDS, "type")
+    states = common.wanted(tool.options.state, _STATES, "state")
+    kinds = common.wanted(tool.options.type, _KINDS, "type")
     found = [
         each
         for each in await _all_groups(client)
@@ -246,7 +225,7 @@ async def _list(tool: Tool, client: Client) -> None:
             tool.print(each.group_id)
         return
     rows = [(each.group_id, _kind(each), each.group_state) for each in found]
-    print_table(tool, {"GROUP": 25, "TYPE": 20, "STATE": 20}, rows, apart=False, hidden=hidden)
+    common.print_table(tool, {"GROUP": 25, "TYPE": 20, "STATE": 20}, rows, apart=False, hidden=hidden)
 
 
 async def _group_ids(tool: Tool, client: Client) -> list[str]:
@@ -256,15 +235,15 @@ async def _group_ids(tool: Tool, client: Client) -> list[str]:
 
 
 async def _delete(tool: Tool, client: Client) -> None:
-    await delete_groups(tool, client, await _group_ids(tool, client), "consumer")
+    await common.delete_groups(tool, client, await _group_ids(tool, client), "consumer")
 
 
 async def _delete_offsets(tool: Tool, client: Client) -> None:
-    await delete_offsets_of_group(tool, client, only_group(tool), parse_topics(tool.options.topic))
+    await common.delete_offsets_of_group(tool, client, common.only_group(tool), common.parse_topics(tool.options.topic))
 
 
 async def _reset_offsets(tool: Tool, client: Client) -> None:
-    scenario = scenario_of(tool)
+    scenario = common.scenario_of(tool)
     if not tool.given("topic") and not tool.options.all_topics and scenario != "from_file":
         raise ToolUsageError("One of the reset scopes should be defined: --all-topics, --topic.")
     groups = await _group_ids(tool, client)
@@ -274,18 +253,18 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
     async def partitions_of(committed: Mapping[TopicPartition, Committed]) -> Sequence[TopicPartition]:
         if tool.options.all_topics:
             return list(committed)
-        return await partitions_within(client, parse_topics(tool.options.topic))
+        return await common.partitions_within(client, common.parse_topics(tool.options.topic))
 
     for group in sorted(groups):
         found = described[group]
         state = "Dead" if isinstance(found, ClientError) else found.state
         if isinstance(found, ClientError) and getattr(found, "code", None) != ErrorCode.GROUP_ID_NOT_FOUND:
             raise found
-        if state in INACTIVE:
-            plans[group] = await reset(tool, client, group, scenario, groups, partitions_of)
+        if state in common.INACTIVE:
+            plans[group] = await common.reset(tool, client, group, scenario, groups, partitions_of)
         else:
-            print_not_inactive(tool, group, state)
-    print_plans(tool, plans, with_group=tool.options.all_groups or len(groups) != 1)
+            common.print_not_inactive(tool, group, state)
+    common.print_plans(tool, plans, with_group=tool.options.all_groups or len(groups) != 1)
 
 
 _DONE_BY = {

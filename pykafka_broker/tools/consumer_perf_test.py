@@ -17,8 +17,8 @@ from pykafka_broker.tools.statistics import LATE, MB, add_reading_flags, dates_o
 
 _FIGURES = (
     "data.consumed.in.MB, MB.sec, data.consumed.in.nMsg, nMsg.sec, rebalance.time.ms, fetch.time.ms, fetch.MB.sec, "
+    "fetch.nMsg.sec"
 )
-_LAST_FIGURE = "fetch.nMsg.sec"
 
 
 def options(parser: ToolParser) -> None:
@@ -60,7 +60,7 @@ def _properties(tool: Tool) -> dict[str, str]:
 def _print_header(tool: Tool) -> None:
     if not tool.options.hide_header:
         first = "time, threadId, " if tool.options.show_detailed_stats else "start.time, end.time, "
-        tool.print(first + _FIGURES + _LAST_FIGURE)
+        tool.print(first + _FIGURES)
 
 
 class _Test:

@@ -172,6 +172,11 @@ async def states_of(client: Client, kind: str, states: Sequence[str] = ()) -> di
     return {each.group_id: each.group_state for each in await list_groups(client, states, [kind])}
 
 
+async def group_ids(tool: Tool, client: Client, kind: str) -> list[str]:
+    """Return the named groups, or with --all-groups all groups of the kind."""
+    return list(await states_of(client, kind)) if tool.options.all_groups else sorted(set(tool.options.group))
+
+
 def only_group(tool: Tool) -> str:
     """Return the single group of a command for a single group. Raises ClientError."""
     if len(tool.options.group) > 1:

@@ -566,12 +566,12 @@ async def _directories(
     client: Client, current: dict[TopicPartition, list[int]]
 ) -> dict[tuple[TopicPartition, int], str]:
     """Return the present log directory of each replica on a known broker."""
-    found = {}
-    for node in sorted({each for on in current.values() for each in on} & client.nodes.keys()):
-        for partition, each in (await directories_of(client, node)).items():
-            if each.current is not None:
-                found[partition, node] = each.current
-    return found
+    return {
+        (partition, node): each.current
+        for node in sorted({each for on in current.values() for each in on} & client.nodes.keys())
+        for partition, each in (await directories_of(client, node)).items()
+        if each.current is not None
+    }
 
 
 def _row(partition: TopicPartition, replicas: list[int]) -> dict[str, object]:

@@ -18,33 +18,9 @@ from pykafka_broker.client.groups import (
 )
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.share_group_describe_response import DescribedGroup
+from pykafka_broker.tools import group_commands as common
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.group_commands import (
-    INACTIVE,
-    Row,
-    add_group_flags,
-    add_scenarios,
-    check_group_flags,
-    delete_listed_groups,
-    described_state,
-    execute,
-    only_group,
-    parse_topics,
-    partitions_within,
-    planned,
-    print_deleted,
-    print_groups,
-    print_plans,
-    print_table,
-    scenario_of,
-    spelt,
-    states_of,
-    targets,
-    wanted,
-    within,
-)
 
-_ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "Stable", "Dead")
 _SCENARIOS = ("to_earliest", "to_latest", "to_datetime", "to_current", "to_offset", "from_file")
 _OFFSETS = {"GROUP": 15, "TOPIC": 15, "PARTITION": 10, "LEADER-EPOCH": 15, "START-OFFSET": 15, "LAG": 15}
@@ -54,28 +30,28 @@ _STATE = {"GROUP": 15, "COORDINATOR (ID)": 25, "STATE": 15, "GROUP-EPOCH": 15, "
 
 
 def options(parser: ToolParser) -> None:
-    add_group_flags(parser, "share groups", offsets="where the group begins, and its lag")
-    add_scenarios(parser, _SCENARIOS)
+    common.add_group_flags(parser, "share groups", offsets="where the group begins, and its lag")
+    common.add_scenarios(parser, _SCENARIOS)
     parser.option("--export", "print the new offsets as CSV")
 
 
 async def run(tool: Tool) -> None:
-    action = tool.one_of(*_ACTIONS)
+    action = tool.one_of(*_DONE_BY)
     tool.required("bootstrap_server")
     _check(tool, action)
-    await execute(tool, action, _DONE_BY, "share")
+    await common.execute(tool, action, _DONE_BY, "share")
 
 
 def _check(tool: Tool, action: str) -> None:
     """Check which flags go together. Raises ToolUsageError."""
-    check_group_flags(tool, action)
+    common.check_group_flags(tool, action)
     if action in ("describe", "delete") and not tool.given("group") and not tool.options.all_groups:
         raise ToolUsageError(f"--{action} takes one of these options: --all-groups, --group")
     if action == "delete_offsets":
         tool.required("topic", "group")
     if action == "reset_offsets":
         tool.required("group")
-        scenario = scenario_of(tool, _SCENARIOS)
+        scenario = common.scenario_of(tool, _SCENARIOS)
         if not tool.options.execute and not tool.options.dry_run:
             raise ToolUsageError("--reset-offsets takes one of these options: --execute, --dry-run")
         tool.never_with("topic", "all_topics", "from_file")
@@ -85,14 +61,15 @@ def _check(tool: Tool, action: str) -> None:
 
 
 async def _list(tool: Tool, client: Client) -> None:
-    states = wanted(tool.options.state, _STATES, "state")
-    print_groups(tool, [each for each in (await states_of(client, "share")).items() if not states or each[1] in states])
+    states = common.wanted(tool.options.state, _STATES, "state")
+    found = await common.states_of(client, "share")
+    common.print_groups(tool, [each for each in found.items() if not states or each[1] in states])
 
 
 async def _describe(tool: Tool, client: Client) -> None:
-    groups = list(await states_of(client, "share")) if tool.options.all_groups else sorted(set(tool.options.group))
     tool.result = []
-    for group in [await describe_share_group(client, group_id) for group_id in groups]:
+    group_ids = await common.group_ids(tool, client, "share")
+    for group in [await describe_share_group(client, group_id) for group_id in group_ids]:
         if group.group_state == "Empty" and (tool.options.members or tool.options.state is not None):
             tool.warn(f"\nShare group '{group.group_id}' has no active members.")
         if tool.options.members:
@@ -113,7 +90,7 @@ async def _offsets(tool: Tool, client: Client, group: str) -> None:
         | {"leader_epoch": each.leader_epoch, "start_offset": each.offset, "lag": each.lag}
         for partition, each in starts.items()
     ]
-    print_table(tool, _OFFSETS, [row.values() for row in rows], verbose=["LEADER-EPOCH"])
+    common.print_table(tool, _OFFSETS, [row.values() for row in rows], verbose=["LEADER-EPOCH"])
     tool.result += rows
 
 
@@ -121,7 +98,7 @@ def _members(tool: Tool, group: DescribedGroup) -> None:
     cells = []
     for each in group.members:
         assignment = partitions_of(each.assignment)
-        row: Row = {
+        row: common.Row = {
             "group_id": group.group_id,
             "consumer_id": each.member_id,
             "host": each.client_host,
@@ -129,29 +106,29 @@ def _members(tool: Tool, group: DescribedGroup) -> None:
             "partition_count": len(assignment),
             "member_epoch": each.member_epoch,
         }
-        cells.append([*row.values(), spelt(assignment)])
+        cells.append([*row.values(), common.spelt(assignment)])
         tool.result.append(row | {"assignment": [partition._asdict() for partition in assignment]})
     if cells:
-        print_table(tool, _MEMBERS, cells, verbose=["MEMBER-EPOCH"])
+        common.print_table(tool, _MEMBERS, cells, verbose=["MEMBER-EPOCH"])
 
 
 def _state(tool: Tool, group: DescribedGroup, node: BrokerNode) -> None:
     row = [group.group_id, f"{node.host}:{node.port} ({node.node_id})", group.group_state, group.group_epoch]
     cells = [*row, group.assignment_epoch, len(group.members)]
-    print_table(tool, _STATE, [cells], verbose=["GROUP-EPOCH", "ASSIGNMENT-EPOCH"])
-    tool.result.append(described_state(group, node) | {"assignment_epoch": group.assignment_epoch})
+    common.print_table(tool, _STATE, [cells], verbose=["GROUP-EPOCH", "ASSIGNMENT-EPOCH"])
+    tool.result.append(common.described_state(group, node) | {"assignment_epoch": group.assignment_epoch})
 
 
 async def _delete(tool: Tool, client: Client) -> None:
-    listed = await states_of(client, "share")
+    listed = await common.states_of(client, "share")
     groups = list(listed) if tool.options.all_groups else list(dict.fromkeys(tool.options.group))
     unknown = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, "Group '{}' is not a share group.").java
-    failed = await delete_listed_groups(client, groups, listed, kind="share", unknown=unknown)
-    print_deleted(tool, groups, failed, "share")
+    failed = await common.delete_listed_groups(client, groups, listed, kind="share", unknown=unknown)
+    common.print_deleted(tool, groups, failed, "share")
 
 
 async def _delete_offsets(tool: Tool, client: Client) -> None:
-    group, topics = only_group(tool), list(dict.fromkeys(tool.options.topic))
+    group, topics = common.only_group(tool), list(dict.fromkeys(tool.options.topic))
     found: dict[str, ClientError | None] = {}
     try:
         found |= await delete_share_group_starts(client, group, topics)
@@ -160,12 +137,12 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
         unknown = "Encounter some unknown error: " if isinstance(error, TimedOut) else ""
         tool.print(f"\nError: {unknown}{error.java if unknown else error}")
     rows = [(topic, "Successful" if found[topic] is None else f"Error: {found[topic]}") for topic in found]
-    print_table(tool, {"TOPIC": 15, "STATUS": 15}, rows)
+    common.print_table(tool, {"TOPIC": 15, "STATUS": 15}, rows)
     tool.result = [{"topic": topic, "error": None if error is None else str(error)} for topic, error in found.items()]
 
 
 async def _reset_offsets(tool: Tool, client: Client) -> None:
-    group = only_group(tool)
+    group = common.only_group(tool)
     try:
         state = (await describe_share_group(client, group)).group_state
     except KafkaError as error:
@@ -174,23 +151,23 @@ async def _reset_offsets(tool: Tool, client: Client) -> None:
         state = "Dead"
     except ClientError as error:
         raise ToolUsageError(str(error)) from None
-    if state not in INACTIVE:
+    if state not in common.INACTIVE:
         raise ToolUsageError(f"Share group '{group}' is not empty.")
-    scenario = scenario_of(tool, _SCENARIOS)
+    scenario = common.scenario_of(tool, _SCENARIOS)
     if scenario == "from_file":
-        plan = planned(tool, group, [group])
-        found = {} if plan is None else await within(client, plan)
+        plan = common.planned(tool, group, [group])
+        found = {} if plan is None else await common.within(client, plan)
     else:
         starts = await share_group_starts(client, group) if tool.options.all_topics or scenario == "to_current" else {}
         partitions = list(starts)
         if tool.given("topic"):
-            partitions = await partitions_within(client, parse_topics(tool.options.topic))
+            partitions = await common.partitions_within(client, common.parse_topics(tool.options.topic))
         known = {partition: each.offset for partition, each in starts.items() if each.offset is not None}
-        found = await targets(tool, client, scenario, partitions, known)
+        found = await common.targets(tool, client, scenario, partitions, known)
     if tool.options.execute:
         await alter_share_group_starts(client, group, found)
     if found:
-        print_plans(tool, {group: found}, with_group=False)
+        common.print_plans(tool, {group: found}, with_group=False)
 
 
 _DONE_BY = {

@@ -31,29 +31,8 @@ from pykafka_broker.protocol.messages.streams_group_describe_response import (
     TopologyDescription,
     TopologyDescriptionNode,
 )
+from pykafka_broker.tools import group_commands as common
 from pykafka_broker.tools.frame import FAILED, Tool, ToolParser, ToolUsageError
-from pykafka_broker.tools.group_commands import (
-    INACTIVE,
-    Row,
-    add_group_flags,
-    add_scenarios,
-    check_group_flags,
-    delete_listed_groups,
-    delete_offsets_of_group,
-    described_state,
-    execute,
-    parse_topics,
-    partitions_within,
-    print_deleted,
-    print_groups,
-    print_not_inactive,
-    print_plans,
-    print_table,
-    reset,
-    scenario_of,
-    states_of,
-    wanted,
-)
 
 # -- tables
 
@@ -72,7 +51,7 @@ async def _describe(tool: Tool, client: Client) -> int:
     """Print the offsets, members, states or topologies of groups, and return the exit code. Raises ClientError."""
     tool.result = []
     status = 0
-    for group_id in await _group_ids(tool, client):
+    for group_id in await common.group_ids(tool, client, "streams"):
         group = await describe_streams_group(client, group_id, with_topology=tool.options.topology)
         if tool.options.topology:
             status = max(status, _topology(tool, group))
@@ -187,9 +166,9 @@ def _state(tool: Tool, group: DescribedGroup, node: BrokerNode) -> None:
         tool.print(f"\nError: Streams group '{group.group_id}' has no active members.")
     row = [group.group_id, f"{node.host}:{node.port} ({node.node_id})", group.assignor_name or "-", group.group_state]
     cells = [*row, group.group_epoch, group.assignment_epoch, len(group.members)]
-    print_table(tool, _STATE, [cells], apart=False, verbose=_VERBOSE)
+    common.print_table(tool, _STATE, [cells], apart=False, verbose=_VERBOSE)
     tool.result.append(
-        described_state(group, node)
+        common.described_state(group, node)
         | {"target_assignment_epoch": group.assignment_epoch, "assignor": group.assignor_name}
     )
 
@@ -201,7 +180,7 @@ def _members(tool: Tool, group: DescribedGroup) -> None:
         row = [group.group_id, group.assignment_epoch, each.topology_epoch, each.member_id, protocol, each.member_epoch]
         rows.append([*row, each.process_id, each.client_id, _spelt(each, with_target=tool.options.verbose)])
         tool.result.append(_member(group, each, protocol))
-    print_table(tool, _MEMBERS, rows, apart=False, verbose=_VERBOSE)
+    common.print_table(tool, _MEMBERS, rows, apart=False, verbose=_VERBOSE)
 
 
 def _spelt(member: Member, *, with_target: bool) -> str:
@@ -215,8 +194,8 @@ def _tasks(tasks: list[TaskIds]) -> str:
     return " ".join(f"{each.subtopology_id}:[{','.join(map(str, each.partitions))}];" for each in tasks)
 
 
-def _member(group: DescribedGroup, member: Member, protocol: str) -> Row:
-    def told(tasks: dict[str, list[TaskIds]]) -> Row:
+def _member(group: DescribedGroup, member: Member, protocol: str) -> common.Row:
+    def told(tasks: dict[str, list[TaskIds]]) -> common.Row:
         return {
             kind.lower(): [{"subtopology": each.subtopology_id, "partitions": each.partitions} for each in of]
             for kind, of in tasks.items()
@@ -242,7 +221,7 @@ async def _offsets(tool: Tool, client: Client, group: DescribedGroup) -> None:
     committed = await committed_offsets(client, group.group_id)
     partitions = active_partitions(group)
     firsts, ends = await offsets_at(client, partitions, EARLIEST), await offsets_at(client, partitions, LATEST)
-    rows: list[Row] = []
+    rows: list[common.Row] = []
     for partition in partitions:
         offset, end = committed.get(partition), ends[partition]
         rows.append(
@@ -251,20 +230,19 @@ async def _offsets(tool: Tool, client: Client, group: DescribedGroup) -> None:
             | {"log_end_offset": end, "lag": end - (firsts[partition] if offset is None else offset.offset)}
         )
     tool.result += rows
-    print_table(tool, _OFFSETS, [row.values() for row in rows], apart=False, verbose=_VERBOSE)
+    common.print_table(tool, _OFFSETS, [row.values() for row in rows], apart=False, verbose=_VERBOSE)
 
 
 # -- the tool
 
 
-_ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets")
 _STATES = ("Empty", "NotReady", "Stable", "Assigning", "Reconciling", "Dead")
 
 
 def options(parser: ToolParser) -> None:
     add = parser.option
-    add_group_flags(parser, "streams groups", offsets="the lag", topics="input-topic")
-    add_scenarios(parser)
+    common.add_group_flags(parser, "streams groups", offsets="the lag", topics="input-topic")
+    common.add_scenarios(parser)
     add("--topology", "describe the topology, where the broker has a description")
     add("--export", "print what was reset to as CSV")
     add("--delete-internal-topic TOPIC ...", "after a reset, delete this topic")
@@ -272,10 +250,10 @@ def options(parser: ToolParser) -> None:
 
 
 async def run(tool: Tool) -> int:
-    action = tool.one_of(*_ACTIONS)
+    action = tool.one_of(*_DONE_BY)
     tool.required("bootstrap_server")
     _check(tool, action)
-    return await execute(tool, action, _DONE_BY, "streams")
+    return await common.execute(tool, action, _DONE_BY, "streams")
 
 
 def _check(tool: Tool, action: str) -> None:
@@ -288,7 +266,7 @@ def _check(tool: Tool, action: str) -> None:
     tool.only_with("topology", "describe")
     if tool.options.topology and (tool.options.members or tool.options.offsets or tool.options.state is not None):
         raise ToolUsageError("--describe takes at most one of these options: --members, --offsets, --state, --topology")
-    check_group_flags(tool, action, topics="input_topic")
+    common.check_group_flags(tool, action, topics="input_topic")
     if action != "reset_offsets" and (tool.options.execute or tool.options.dry_run):
         raise ToolUsageError("Only --reset-offsets accepts --execute or --dry-run")
     groups = "--group" if action == "delete_offsets" else "--all-groups, --group"
@@ -305,26 +283,22 @@ def _check(tool: Tool, action: str) -> None:
         tool.only_with("delete_internal_topic", "execute")
 
 
-async def _group_ids(tool: Tool, client: Client) -> list[str]:
-    return list(await states_of(client, "streams")) if tool.options.all_groups else sorted(set(tool.options.group))
-
-
 async def _list(tool: Tool, client: Client) -> None:
-    states = wanted(tool.options.state, _STATES, "state")
-    print_groups(tool, list((await states_of(client, "streams", states)).items()))
+    states = common.wanted(tool.options.state, _STATES, "state")
+    common.print_groups(tool, list((await common.states_of(client, "streams", states)).items()))
 
 
 async def _delete(tool: Tool, client: Client) -> None:
-    listed = await states_of(client, "streams")
+    listed = await common.states_of(client, "streams")
     groups = list(listed) if tool.options.all_groups else list(dict.fromkeys(tool.options.group))
     own: dict[str, list[str]] = {}
     if tool.options.delete_all_internal_topics:
-        for group in (each for each in groups if listed.get(each) in INACTIVE):
+        for group in (each for each in groups if listed.get(each) in common.INACTIVE):
             own[group] = internal_topics(await describe_streams_group(client, group))
     unknown = "java.lang.IllegalArgumentException: Group '{}' does not exist or is not a streams group."
-    failed = await delete_listed_groups(client, groups, listed, kind="streams", unknown=unknown)
+    failed = await common.delete_listed_groups(client, groups, listed, kind="streams", unknown=unknown)
     wrong = await _delete_internal_topics(tool, client, {group: own[group] for group in own if group not in failed})
-    print_deleted(tool, groups, failed, "streams", end=".")
+    common.print_deleted(tool, groups, failed, "streams", end=".")
     if wrong:
         tool.print("Deletion of some associated internal topics failed:")
         for group, error in wrong.items():
@@ -355,8 +329,8 @@ async def _delete_offsets(tool: Tool, client: Client) -> None:
     if tool.options.all_input_topics:
         topics = by_topic(sorted(await _input_partitions(client, group, await committed_offsets(client, group))))
     else:
-        topics = parse_topics(tool.options.input_topic)
-    await delete_offsets_of_group(tool, client, group, topics)
+        topics = common.parse_topics(tool.options.input_topic)
+    await common.delete_offsets_of_group(tool, client, group, topics)
 
 
 async def _input_partitions(
@@ -368,22 +342,22 @@ async def _input_partitions(
 
 
 async def _reset_offsets(tool: Tool, client: Client) -> None:
-    scenario = scenario_of(tool)
+    scenario = common.scenario_of(tool)
     if not tool.options.execute and not tool.options.dry_run:
         raise ToolUsageError("--reset-offsets takes the option: --execute or --dry-run")
     if not tool.given("input_topic") and not tool.options.all_input_topics and scenario != "from_file":
         raise ToolUsageError("One of the reset scopes should be defined: --all-input-topics, --input-topic.")
-    groups = await _group_ids(tool, client)
+    groups = await common.group_ids(tool, client, "streams")
     plans: dict[str, dict[TopicPartition, int]] = {}
     for group in groups:
         state, own = await _state_of(client, group)
-        if state not in INACTIVE:
-            print_not_inactive(tool, group, state)
+        if state not in common.INACTIVE:
+            common.print_not_inactive(tool, group, state)
             continue
         plans[group] = await _reset(tool, client, group, scenario, groups)
         if tool.options.execute:
             await _delete_topics_after_reset(tool, client, group, own)
-    print_plans(tool, plans, with_group=tool.options.all_groups or len(groups) != 1)
+    common.print_plans(tool, plans, with_group=tool.options.all_groups or len(groups) != 1)
 
 
 async def _state_of(client: Client, group: str) -> tuple[str, list[str]]:
@@ -404,13 +378,13 @@ async def _reset(
         known = await _input_partitions(client, group, committed)
         if tool.options.all_input_topics:
             return known
-        partitions = await partitions_within(client, parse_topics(tool.options.input_topic))
+        partitions = await common.partitions_within(client, common.parse_topics(tool.options.input_topic))
         if not {topic for topic, _ in partitions} <= {topic for topic, _ in known}:
             tool.print(f"\nError: One or more topics are not part of the group '{group}'.")
             return []
         return partitions
 
-    return await reset(tool, client, group, scenario, groups, partitions_of)
+    return await common.reset(tool, client, group, scenario, groups, partitions_of)
 
 
 async def _delete_topics_after_reset(tool: Tool, client: Client, group: str, own: Sequence[str]) -> None:

@@ -75,11 +75,7 @@ class ZooKeeperSession:
         self._client.add_listener(lambda state: self._tell(None))
 
     async def open(self, timeout_ms: int) -> None:
-        """Connect, and make the chroot.
-
-        Raises:
-            OSError: no ZooKeeper has answered in time.
-        """
+        """Connect, and make the chroot. Raises OSError if no ZooKeeper has answered in time."""
         try:
             await self.run(partial(self._start, timeout_ms=timeout_ms))
         except UNREACHABLE as error:

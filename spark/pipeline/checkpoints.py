@@ -126,11 +126,7 @@ def require_same_topic(topic: str, topic_id: str, known: str | None, of: str, re
 
 
 def owner_of_table(files: AnyFiles, path: str) -> str:
-    """Return the id of the checkpoint that wrote the table.
-
-    Raises:
-        UnknownTopic: there is no table.
-    """
+    """Return the id of the checkpoint that wrote the table. Raises UnknownTopic if there is no table."""
     owner = _noted(files, f"{path}/{OUTPUT_OWNER_FILE}", "checkpoint")
     if owner is None:
         raise UnknownTopic(f"there is no table of the job bronze in {path}")

@@ -8,18 +8,7 @@ from collections.abc import Iterable
 from pyspark.errors import AnalysisException, ParseException
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    ArrayType,
-    BooleanType,
-    DateType,
-    IntegralType,
-    MapType,
-    NumericType,
-    StringType,
-    StructField,
-    StructType,
-    TimestampType,
-)
+from pyspark.sql import types as T
 
 from pipeline import decoding, topics
 from pipeline.errors import SchemaError
@@ -37,7 +26,7 @@ TEXT, FAULT = "_text", "_fault"  # the value as JSON, and the reason why there i
 OWN = [*ORIGIN, "_key", "_value", "_timestamp", "_headers", "_event", SOURCE_ID, REASON, CORRUPT, WRAPPER, END]
 NOW = "_batch_time"
 OWN += ["_decoded", TEXT, FAULT, NOW]
-ID_TYPES = (StringType, IntegralType, TimestampType, DateType)
+ID_TYPES = (T.StringType, T.IntegralType, T.TimestampType, T.DateType)
 NOT_OF_SCHEMA = "not one JSON object of the schema"
 NOT_OF_COLUMNS = "has fields of other types than the schema"
 NOT_TEXT = "not UTF-8"
@@ -46,7 +35,7 @@ PAIRS = r"(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}"  # what \\ud may b
 SURROGATE = r"(?i)\\ud[89a-f]"
 
 
-def event_schema(spark: SparkSession, settings: Settings) -> StructType:
+def event_schema(spark: SparkSession, settings: Settings) -> T.StructType:
     """Return the columns of an event; the last one keeps unknown fields, if the settings ask for it."""
     try:
         schema = spark.createDataFrame([], settings.schema).schema
@@ -56,16 +45,16 @@ def event_schema(spark: SparkSession, settings: Settings) -> StructType:
     if doubled := [name for name in schema.names if names.count(name.lower()) > 1]:
         raise SchemaError(f"schema has the columns {', '.join(doubled)}, and Spark knows no upper and lower case")
     _require(schema, settings.id_column, ID_TYPES, "id_column", "a STRING, a whole number or a time")
-    _require(schema, settings.time_column, TimestampType, "time_column", "a TIMESTAMP")
+    _require(schema, settings.time_column, T.TimestampType, "time_column", "a TIMESTAMP")
     require_free(schema, OWN, "the pipeline needs for itself")
     decoding.require(settings)
     if not settings.unknown_fields:
         return schema
     require_free(schema, [settings.unknown_fields], "is that of unknown_column")
-    return StructType([*schema.fields, StructField(settings.unknown_fields, StringType())])
+    return T.StructType([*schema.fields, T.StructField(settings.unknown_fields, T.StringType())])
 
 
-def _require(schema: StructType, column: str, kind: type | tuple[type, ...], setting: str, words: str) -> None:
+def _require(schema: T.StructType, column: str, kind: type | tuple[type, ...], setting: str, words: str) -> None:
     found = {field.name: field.dataType for field in schema.fields}
     if column not in found:
         raise SchemaError(f"schema has no column {column}, which {setting} names; it has {', '.join(found)}")
@@ -73,7 +62,7 @@ def _require(schema: StructType, column: str, kind: type | tuple[type, ...], set
         raise SchemaError(f"{setting} {column} is {found[column].simpleString()}, and has to be {words}")
 
 
-def require_free(schema: StructType, names: Iterable[str], whose: str) -> None:
+def require_free(schema: T.StructType, names: Iterable[str], whose: str) -> None:
     """Refuse a column that would hide one of ours, or be hidden by it; Spark knows no upper and lower case."""
     taken = {name.lower() for name in names}
     for field in schema.fields:
@@ -81,17 +70,17 @@ def require_free(schema: StructType, names: Iterable[str], whose: str) -> None:
             raise SchemaError(f"schema has a column {field.name}, a name that {whose}")
 
 
-def require_group_and_value(schema: StructType, settings: Settings) -> None:
+def require_group_and_value(schema: T.StructType, settings: Settings) -> None:
     """Refuse a schema without the columns that the aggregation needs beyond id and time."""
-    _require(schema, settings.group_column, StringType, "group_column", "a STRING")
-    _require(schema, settings.value_column, NumericType, "value_column", "a number")
+    _require(schema, settings.group_column, T.StringType, "group_column", "a STRING")
+    _require(schema, settings.value_column, T.NumericType, "value_column", "a number")
 
 
 def source_id() -> Column:
     return F.concat_ws("/", F.col("topic"), F.col("partition"), F.col("offset"))
 
 
-def parse(records: DataFrame, schema: StructType, settings: Settings, *, with_headers: bool = False) -> DataFrame:
+def parse(records: DataFrame, schema: T.StructType, settings: Settings, *, with_headers: bool = False) -> DataFrame:
     """Kafka's columns as `_key`, `_value`, ..., the event's columns, and the reason why it is none (or null).
     `with_headers`: keep the headers of good events, too; those of refused records are always there."""
     is_json = settings.value_format == JSON
@@ -109,7 +98,7 @@ def parse(records: DataFrame, schema: StructType, settings: Settings, *, with_he
         # Of the batch, so a number in its code: here few lines are compiled anew for each batch, and not all below.
         F.current_timestamp().alias(NOW),
     )
-    parsed = StructType([field for field in schema.fields if field.name != settings.unknown_fields])
+    parsed = T.StructType([field for field in schema.fields if field.name != settings.unknown_fields])
     read = read.select("*", _wrapped(parsed).alias("_event"))
     objects = F.col(f"_event.{WRAPPER}")
     event, is_alone = F.get(objects, F.lit(0)), (F.size(objects) == 2) & F.get(objects, F.lit(1))[END].isNotNull()
@@ -132,23 +121,23 @@ def parse(records: DataFrame, schema: StructType, settings: Settings, *, with_he
     )
 
 
-def _wrapped(schema: StructType) -> Column:
+def _wrapped(schema: T.StructType) -> Column:
     """Parse the value as the first of two elements of a JSON array.
 
     Spark's parser stops where the first JSON value ends, and what follows is lost without a word. Here an object of
     ours follows; where it is not the second element, there was something else beside the event. A value may close the
     array and go on in the object around it, but only who knows the array's key could repeat it, or our object's.
     """
-    element = StructType([*schema.fields, StructField(END, BooleanType())])
-    target = StructType([StructField(WRAPPER, ArrayType(element)), StructField(CORRUPT, StringType())])
+    element = T.StructType([*schema.fields, T.StructField(END, T.BooleanType())])
+    target = T.StructType([T.StructField(WRAPPER, T.ArrayType(element)), T.StructField(CORRUPT, T.StringType())])
     options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "allowSingleQuotes": "false"}
     value, last = F.col(TEXT), F.lit(f',{{"{END}":true}}]}}')
     return F.from_json(F.concat(F.lit(f'{{"{WRAPPER}":['), value, last), target, options)
 
 
-def _unknown(schema: StructType) -> Column:
+def _unknown(schema: T.StructType) -> Column:
     """Return the fields of the text that the schema lacks, as a JSON object of texts; null where there are none."""
-    fields = F.map_entries(F.from_json(F.col(TEXT), MapType(StringType(), StringType())))
+    fields = F.map_entries(F.from_json(F.col(TEXT), T.MapType(T.StringType(), T.StringType())))
     lacking = F.filter(fields, lambda field: ~field["key"].isin(schema.names))
     kept = F.filter(lacking, lambda field: field["value"].isNotNull())
     members = F.transform(kept, lambda field: _member(field["key"], field["value"]))  # a name may be there twice
@@ -194,7 +183,7 @@ def first_of_each_id(events: DataFrame, id_column: str) -> DataFrame:
     return events.select("*", number).where(F.col("_number") == 1).drop("_number")
 
 
-def observe_read(parsed: DataFrame, schema: StructType, settings: Settings) -> DataFrame:
+def observe_read(parsed: DataFrame, schema: T.StructType, settings: Settings) -> DataFrame:
     """Count rows, the nulls of every column and the events with unknown fields, as metrics of the batch."""
     is_event = F.col(REASON).isNull()
     names = [name for name in schema.names if name != settings.unknown_fields]

@@ -59,11 +59,7 @@ class Registry:
             self._headers["Authorization"] = "Basic " + base64.b64encode(user.encode()).decode()
 
     def require_reachable(self) -> None:
-        """Ask for something that every registry tells.
-
-        Raises:
-            RegistryUnavailable: no answer.
-        """
+        """Ask for something that every registry tells. Raises RegistryUnavailable without an answer."""
         self._ask("/schemas/types", tries=1)
 
     def schema(self, schema_id: int) -> RegisteredSchema:

@@ -17,17 +17,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BooleanType,
-    CharType,
-    DataType,
-    DateType,
-    NumericType,
-    StringType,
-    StructType,
-    TimestampType,
-    VarcharType,
-)
+from pyspark.sql import types as T
 
 from pipeline.errors import SchemaError, SettingsError
 from pipeline.events import ORIGIN, REASON, as_text
@@ -43,7 +33,7 @@ def quarantine_path(settings: Settings) -> str:
     return settings.path("quarantine")
 
 
-def require(rules: Mapping[str, Mapping[str, Any]], schema: StructType, spark: SparkSession) -> None:
+def require(rules: Mapping[str, Mapping[str, Any]], schema: T.StructType, spark: SparkSession) -> None:
     """Refuse rules that the schema's columns can't be judged by: Spark would end the job at the first such record.
 
     Raises:
@@ -67,18 +57,18 @@ def require(rules: Mapping[str, Mapping[str, Any]], schema: StructType, spark: S
                 raise SettingsError(f"rule {name}: matches is no regular expression of Java's") from error
 
 
-def _is_comparable(value: Any, kind: DataType, spark: SparkSession) -> bool:
+def _is_comparable(value: Any, kind: T.DataType, spark: SparkSession) -> bool:
     """Return whether Spark compares the value with a column of this type, and without a cast of the column."""
-    if isinstance(kind, StringType | CharType | VarcharType):
+    if isinstance(kind, T.StringType | T.CharType | T.VarcharType):
         return isinstance(value, str)
-    if not isinstance(kind, NumericType | BooleanType | DateType | TimestampType):
+    if not isinstance(kind, T.NumericType | T.BooleanType | T.DateType | T.TimestampType):
         return False
     if isinstance(value, str):
         literal = spark.range(1).select(F.lit(value).alias("value"))
         return literal.selectExpr(f"TRY_CAST(value AS {kind.simpleString()})").collect()[0][0] is not None
-    if isinstance(value, bool) or isinstance(kind, BooleanType):
-        return isinstance(value, bool) and isinstance(kind, BooleanType)
-    if isinstance(kind, NumericType):
+    if isinstance(value, bool) or isinstance(kind, T.BooleanType):
+        return isinstance(value, bool) and isinstance(kind, T.BooleanType)
+    if isinstance(kind, T.NumericType):
         return (isinstance(value, int) and -(2**63) <= value < 2**63) or (isinstance(value, float) and isfinite(value))
     return isinstance(value, date)
 

@@ -23,11 +23,7 @@ Transform = Callable[[DataFrame], DataFrame]
 
 
 def imported(name: str) -> Transform:
-    """Return the function of `package.module:function`.
-
-    Raises:
-        SettingsError: there is no such function.
-    """
+    """Return the function of `package.module:function`. Raises SettingsError if there is no such function."""
     module, _, function = name.partition(":")
     try:
         found: Transform = getattr(importlib.import_module(module), function)

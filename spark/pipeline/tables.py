@@ -92,11 +92,7 @@ def quoted(name: str) -> str:
 
 
 def read(spark: SparkSession, path: str) -> DataFrame:
-    """Return the table in the folder, whatever its format.
-
-    Raises:
-        AnalysisException: there is none.
-    """
+    """Return the table in the folder, whatever its format. Raises AnalysisException if there is none."""
     files = Files(spark)
     table_format = format_of(files, path)
     if table_format == DELTA:

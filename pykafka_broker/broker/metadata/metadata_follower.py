@@ -187,10 +187,7 @@ class NodeToControllerChannel:
 
 
 class MetadataFollower(MetadataSource):
-    """The metadata of an observer of the quorum.
-
-    on_refused: called with the reason why this node can't go on.
-    """
+    """The metadata of an observer of the quorum. on_refused: called with the reason why this node can't go on."""
 
     log: FollowedLog
 

@@ -62,10 +62,7 @@ class _Asked(NamedTuple):
 
 
 class AlterPartitionManager:
-    """The ISR changes of a node (Kafka: AlterPartitionManager).
-
-    ask: brings a request to the controller.
-    """
+    """The ISR changes of a node (Kafka: AlterPartitionManager). ask: brings a request to the controller."""
 
     def __init__(self, node: NodeReplication, ask: Ask) -> None:
         self.due: int | None = None

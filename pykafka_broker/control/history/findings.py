@@ -210,10 +210,7 @@ class Evidence:
 
 
 def evidence_of(nodes: Iterable[Sequence[Mapping[str, Any]]]) -> Evidence:
-    """Return the evidence in the histories of several nodes, each as the rows of `history`.
-
-    Raises HistoryFull.
-    """
+    """Return the evidence in the histories of several nodes, each as the rows of `history`. Raises HistoryFull."""
     facts: list[list[tuple[int, int, Fact]]] = []
     logs = _Logs()
     whole = True

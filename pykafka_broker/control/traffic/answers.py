@@ -74,10 +74,7 @@ _MAGIC = 16
 
 
 def refusal(spec: ApiSpec, request: Any, version: int, code: int) -> Message:
-    """Return the answer to a request failing as a whole.
-
-    Raises FrameError where the API has no room for the error.
-    """
+    """Return the answer to a request failing as a whole. Raises FrameError where the API has no room for the error."""
     error = ErrorCode(code)
     response = spec.response_class()()
     if error in OF_PARTITIONS:

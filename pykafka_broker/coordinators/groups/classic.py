@@ -283,11 +283,7 @@ class ClassicProtocol(ClassicRebalance):
     # JoinGroup
 
     def join(self, group: ClassicGroup | None, join: Join) -> None:
-        """Decide a JoinGroup and leave the outcome in `join.result`.
-
-        Args:
-            group: None if the group does not exist yet.
-        """
+        """Decide a JoinGroup and leave the outcome in `join.result`. group: None if the group does not exist yet."""
         request = join.request
         created, written = group is None, len(join.result.records)
         if group is None:
@@ -495,10 +491,7 @@ class ClassicProtocol(ClassicRebalance):
     # LeaveGroup
 
     def leave(self, group: ClassicGroup, request: LeaveGroupRequest, result: CoordinatorResult[Any], now: int) -> None:
-        """Remove members separately, then rebalance once.
-
-        An administrator names instance ids with no member id.
-        """
+        """Remove members separately, then rebalance once. An administrator names instance ids with no member id."""
         members = [
             MemberResponse(
                 identity.member_id, identity.group_instance_id, self._remove_leaving(group, identity, result)

@@ -99,17 +99,12 @@ def required_topics(topology: StreamsGroupTopologyValue) -> frozenset[str]:
 
 
 def copartition_groups(subtopology: Subtopology) -> list[set[str]]:
-    """Return sets of topics with equal partition counts.
-
-    Kafka fails on an index beyond the lists, and so do we.
-    """
-    groups = []
+    """Return sets of topics with equal partition counts. Kafka fails on an index beyond the lists, and so do we."""
     inner = [topic.name for topic in subtopology.repartition_source_topics]
-    for group in subtopology.copartition_groups:
-        groups.append(
-            {*_pick(subtopology.source_topics, group.source_topics), *_pick(inner, group.repartition_source_topics)}
-        )
-    return groups
+    return [
+        {*_pick(subtopology.source_topics, group.source_topics), *_pick(inner, group.repartition_source_topics)}
+        for group in subtopology.copartition_groups
+    ]
 
 
 def _pick(names: list[str], indexes: Iterable[int]) -> list[str]:

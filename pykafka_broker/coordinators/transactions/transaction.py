@@ -243,11 +243,7 @@ _COMPLETE = {True: TransactionState.COMPLETE_COMMIT, False: TransactionState.COM
 
 
 def check_init(transaction: TransactionMetadata, expected: tuple[int, int] | None) -> ErrorCode | None:
-    """Check an InitProducerId.
-
-    Args:
-        expected: The producer id and epoch that a client wants to keep (KIP-360).
-    """
+    """Check an InitProducerId. expected: the producer id and epoch that a client wants to keep (KIP-360)."""
     if expected is None or expected[0] == transaction.producer_id:
         return None
     if transaction.producer_epoch == NO_PRODUCER_EPOCH:

@@ -97,11 +97,7 @@ def candidate(key: PartitionKey, log: PartitionLog, checkpoint: int | None, wall
 
 
 def make_request(found: LogToClean, wall: int, map_bytes: int, bytes_per_second: float) -> CleanRequest:
-    """Describe a cleaning as plain data.
-
-    Raises:
-        ApiError: a transaction index can't be read.
-    """
+    """Describe a cleaning as plain data. Raises ApiError if a transaction index can't be read."""
     log = found.log
     config = log.config
     return CleanRequest(
@@ -161,11 +157,7 @@ class Swap:
                 new.discard()
 
     def run(self) -> None:
-        """Exchange the segments, from the first unfinished exchange on.
-
-        Raises:
-            OSError: the disk refused a step.
-        """
+        """Exchange the segments, from the first unfinished exchange on. Raises OSError if the disk refused a step."""
         while self._left:
             self._exchange(*self._left[0])
             self._left.pop(0)

@@ -101,11 +101,7 @@ def _repair_properties(fs: FileSystem, path: str, problem: str) -> Row:
 
 
 def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
-    """Repair a partition's folder.
-
-    Args:
-        ids: the ids of the topics, for a folder without its own.
-    """
+    """Repair a partition's folder. ids: the ids of the topics, for a folder without its own."""
     fs = folder.fs
     cut = _begin_at_snapshot(folder) if folder.is_metadata else []
     found = _examine(folder)

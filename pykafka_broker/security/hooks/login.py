@@ -89,10 +89,7 @@ def plain_login(settings: ListenerSettings) -> PlainLogin | None:
 
 
 class BearerLogin(Protocol):
-    """A check of tokens.
-
-    Key: `listener.name.<name>.oauthbearer.sasl.server.callback.handler.class`.
-    """
+    """A check of tokens. Key: `listener.name.<name>.oauthbearer.sasl.server.callback.handler.class`."""
 
     def identify(self, token: str, now_ms: int) -> tuple[str, int] | None:
         """Return the client's name, and when the token expires, in epoch milliseconds as `now_ms`; None for a bad

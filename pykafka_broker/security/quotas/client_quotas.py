@@ -42,10 +42,7 @@ class QuotaLimit(NamedTuple):
 
 
 class Levels:
-    """The quotas of a kind, for users and client ids.
-
-    An empty name stands for a client without one.
-    """
+    """The quotas of a kind, for users and client ids. An empty name stands for a client without one."""
 
     __slots__ = ("_quotas", "_with_both", "_with_client", "_with_user")
 
@@ -178,10 +175,7 @@ class QuotaMetadata:
 
 
 class ClientQuotas:
-    """The clients' use of quotas.
-
-    `source` is replaced when quotas change.
-    """
+    """The clients' use of quotas. `source` is replaced when quotas change."""
 
     def __init__(
         self, source: QuotaSource, windows: Windows, controller_windows: Windows, *, is_of_4_4: bool = True

@@ -25,10 +25,7 @@ class ShownToken(NamedTuple):
 
 
 class InvalidToken(Exception):
-    """The rule broken by a token.
-
-    lacking: the scopes asked for, where that is the rule.
-    """
+    """The rule broken by a token. lacking: the scopes asked for, where that is the rule."""
 
     def __init__(self, rule: str, lacking: tuple[str, ...] = ()) -> None:
         super().__init__(rule)

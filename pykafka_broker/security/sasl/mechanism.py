@@ -77,10 +77,7 @@ class Done(NamedTuple):
 
 
 class LoginRefused(Exception):
-    """A refused login.
-
-    The text is told to the client and logged: nothing secret may be in it.
-    """
+    """A refused login. The text is told to the client and logged: nothing secret may be in it."""
 
 
 class Mechanism(Protocol):

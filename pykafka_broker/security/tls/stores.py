@@ -282,10 +282,7 @@ def name_of(settings: ListenerSettings, key: str) -> str:
 
 
 class StoreError(UnusableError):
-    """A store can't be used.
-
-    kafka: Kafka's words for clients.
-    """
+    """A store can't be used. kafka: Kafka's words for clients."""
 
     def __init__(self, text: str, kafka: str) -> None:
         super().__init__(text)

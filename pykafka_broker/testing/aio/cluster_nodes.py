@@ -341,12 +341,10 @@ class AsyncClusterNodes(AsyncControlled):
 
     async def compact(self, topic: str) -> list[LogSize]:
         """Compact a topic now, on all brokers; return the size of each replica's log afterwards."""
-
         return await self._of_each(lambda node: node.compact(topic))
 
     async def apply_retention(self, topic: str) -> list[LogSize]:
         """Apply a topic's retention now, on all brokers; return the size of each replica's log afterwards."""
-
         return await self._of_each(lambda node: node.apply_retention(topic))
 
     async def _of_each(self, step: Step[AsyncKafkaBroker, list[LogSize]]) -> list[LogSize]:

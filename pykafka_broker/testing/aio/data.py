@@ -11,6 +11,7 @@ import datetime
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from pykafka_broker.testing.answers import CommittedPartition, ConfigValue, Connection, Group, GroupSummary, Topic, Transaction
 from pykafka_broker.testing.arguments import check_count, check_timeout, check_topic_config, epoch_ms
 from pykafka_broker.testing.async_client import AsyncControlClient, Step
@@ -230,8 +231,7 @@ class AsyncData(AsyncHandle):
         """Return all topics, records and offsets of groups as JSON Lines for `seed`; also written to `path`."""
         text: str = await self.control.call("GET", "/dump", timeout_s=_LONG_S)
         if path is not None:
-            with open(path, "w", encoding="utf-8") as file:
-                file.write(text)
+            Path(path).write_text(text, encoding="utf-8")
         return text
 
     # -- groups

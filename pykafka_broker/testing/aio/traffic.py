@@ -10,6 +10,7 @@ import datetime
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncHandle, wait
 from pykafka_broker.testing.answers import Advice, ChaosState, Connection, FaultState, RecordingState, SeenRequest
 from pykafka_broker.testing.arguments import check_count, epoch_ms
@@ -188,8 +189,7 @@ class AsyncTraffic(AsyncHandle):
             ControlError: nothing is recorded.
         """
         text = await self.control.call("GET", "/recording")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        Path(path).write_text(text, encoding="utf-8")
         return await self._answer(RecordingState, "DELETE", "/recording")
 
     async def connections(self, client_id: str | None = None) -> list[Connection]:

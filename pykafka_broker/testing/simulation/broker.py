@@ -406,6 +406,3 @@ class SimulatedBroker(AsyncKafkaBroker):
         self.kill()
         if self._control is not None:
             self._control.end()
-
-
-__all__ = ["CLIENTS", "CONTROLLERS", "INNER", "Begun", "SimulatedBroker"]

@@ -574,6 +574,3 @@ class SimulatedCluster(AsyncClusterData):
                         key = topic.name, each.partition
                         found[key] = max(found.get(key, -1), each.leader_epoch)
         return found
-
-
-__all__ = ["SimulatedCluster"]

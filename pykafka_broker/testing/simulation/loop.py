@@ -358,9 +358,6 @@ def simulate(
     return run_and_shrink(lambda faults: run(faults, main()), shrink_runs)
 
 
-__all__ = ["SimulatedLoop", "SimulationStalled", "simulate"]
-
-
 # -- clients
 
 

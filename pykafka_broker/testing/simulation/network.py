@@ -14,7 +14,7 @@ from functools import partial
 from random import Random
 from typing import Protocol
 
-from pykafka_broker.testing.simulation.timeline import Host, Step, Timeline
+from pykafka_broker.testing.simulation.timeline import Host, Timeline
 
 Place = tuple[str, int]  # host and port
 _KNOCK_MS = 1_000  # as TCP does it at first
@@ -269,6 +269,3 @@ class Network:
         for end in self.ends:
             if end.host is host:
                 end.open = False
-
-
-__all__ = ["Dialling", "Door", "Ear", "End", "Network", "Place", "Step"]

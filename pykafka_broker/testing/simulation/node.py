@@ -280,19 +280,20 @@ class SimNode(Host):
         due = self.broker.next_deadline()
         if due is None or (self._timer is not None and self._timer.step is not None and self._timer_due <= due):
             return
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._disarm()
         if self.held and due > self.clock.now:
             return
         self._timer = self.later(due - self.clock.now, self.broker.on_deadline)
         self._timer_due = due
 
-    def arm_anew(self) -> None:
-        """Set the timer for the next deadline, after the clock was stopped, moved or released."""
+    def _disarm(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def arm_anew(self) -> None:
+        """Set the timer for the next deadline, after the clock was stopped, moved or released."""
+        self._disarm()
         if self.running:
             self._arm()
 
@@ -323,9 +324,7 @@ class SimNode(Host):
         """Put another broker in the place of the present one: new connections are the new broker's."""
         self.broker = broker
         self.server = SimServer(self, broker)
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        self._disarm()
         self.network.process_ended(self)
         self.on_made(self)
         self.open(listeners_of(broker.config))
@@ -359,6 +358,3 @@ def _conclude(job: Job, error: OSError | None) -> None:
 
 
 def _nothing(node: SimNode) -> None: ...
-
-
-__all__ = ["DATA", "SimNode", "Step"]

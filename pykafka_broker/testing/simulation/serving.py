@@ -324,6 +324,3 @@ class StreamEnd:
 
     def close(self) -> None:
         self.end.close()
-
-
-__all__ = ["SimDoor", "SimServer", "SimTurns", "StreamEnd"]
