@@ -111,13 +111,14 @@ class Registry:
             number: the version for mode IMPORT, else 0.
         """
         async with self.topic.changing():
-            importing = self.settings.must_be_writable(subject, schema_id)
+            importing = self.settings.imports(subject)
             canonical, parsed = await self._canonical(subject, schema, normalize)
             if not importing:
                 canonical = self._with_contract(subject, canonical)
             async for version in self._same(self._alike(subject, False), canonical, parsed):
                 if schema_id in (-1, version.id) and number in (0, LATEST, version.version):
-                    return version
+                    return version  # in every mode: nothing is written
+            self.settings.must_take(subject, schema_id)
             if not importing and (reasons := await self._why_not(subject, canonical, parsed, None)):
                 raise problems.INCOMPATIBLE(subject, ", ".join(reasons))
             number = self._number_for(subject, number, importing)
@@ -128,7 +129,7 @@ class Registry:
     async def delete_version(self, subject: str, number: int, permanent: bool) -> int:
         """Delete a version and return the number. Raises RegistryError."""
         async with self.topic.changing():
-            self.settings.must_be_writable(subject, None)
+            self.settings.must_be_writable(subject)
             self.versions(subject, True)
             version = self.version(subject, number, deleted=number != LATEST)
             if permanent and not version.deleted:
@@ -144,7 +145,7 @@ class Registry:
     async def delete_subject(self, subject: str, permanent: bool) -> list[int]:
         """Delete a subject and return the numbers of the deleted versions. Raises RegistryError."""
         async with self.topic.changing():
-            self.settings.must_be_writable(subject, None)
+            self.settings.must_be_writable(subject)
             versions = self.versions(subject, True)
             there = [each for each in versions if not each.deleted]
             if permanent and there:
