@@ -14,6 +14,7 @@ import argparse
 import hashlib
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -113,8 +114,11 @@ def pythons() -> list[str]:
     found = []
     homes = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv")) / "versions"
     for version in VERSIONS:
-        own = sorted(homes.glob(f"{version.rstrip('t')}.*{'t' if version.endswith('t') else '[0-9]'}/bin/python"))
-        known = shutil.which(f"python{version}") if not own else str(own[-1])
+        own = list(homes.glob(f"{version.rstrip('t')}.*{'t' if version.endswith('t') else '[0-9]'}/bin/python"))
+        newest = max(
+            own, key=lambda path: [int(digits) for digits in re.findall("[0-9]+", path.parts[-3])], default=None
+        )
+        known = shutil.which(f"python{version}") if newest is None else str(newest)
         if known is not None and subprocess.run([known, "-c", ""], stderr=subprocess.DEVNULL).returncode == 0:
             found.append(known)
         else:

@@ -47,12 +47,10 @@ def import_release(jars: Iterable[Path], schemas: Path, fresh: bool = False, ahe
         ahead: keep the versions that are spoken as they are; without it all versions of the release are spoken.
 
     Raises:
-        ValueError: no jar has a schema; the folder stays as it was.
+        ValueError: no jar has a schema, or there are several releases; the folder stays as it was.
     """
     old = {} if fresh else load_schemas(schemas)
-    new, releases = read_jars(jars)
-    if not new:
-        raise ValueError("the jars have no schemas: give those of a Kafka release, such as kafka-clients-4.3.0.jar")
+    new, release = read_jars(jars)
     merged = {area_name: merge(message, old.get(area_name), old) for area_name, message in new.items()}
     held_back = newest_spoken(merged.values(), old.values(), load_ahead(schemas)) if ahead else {}
     (schemas / AHEAD).write_text(json.dumps(held_back, indent=2, sort_keys=True) + "\n")
@@ -61,7 +59,7 @@ def import_release(jars: Iterable[Path], schemas: Path, fresh: bool = False, ahe
     for (area, name), message in merged.items():
         (schemas / area).mkdir(parents=True, exist_ok=True)
         (schemas / area / f"{name}.json").write_text(dump(message))
-    return f"{len(merged)} schemas of {', '.join(sorted(releases))}"
+    return f"{len(merged)} schemas of {release}"
 
 
 def newest_spoken(merged: Iterable[Json], old: Iterable[Json], already: dict[str, int]) -> dict[str, int]:
@@ -94,8 +92,12 @@ def load_schemas(schemas: Path) -> dict[tuple[str, str], Json]:
     return {(path.parent.name, path.stem): json.loads(path.read_text()) for path in sorted(schemas.glob("*/*.json"))}
 
 
-def read_jars(paths: Iterable[Path]) -> tuple[dict[tuple[str, str], Json], set[str]]:
-    """Return the schemas in jars, or in the jars of folders, and the releases in the names of the jars."""
+def read_jars(paths: Iterable[Path]) -> tuple[dict[tuple[str, str], Json], str]:
+    """Return the schemas in jars, or in the jars of folders, and the release in the names of the jars.
+
+    Raises:
+        ValueError: no jar has a schema, or the jars with schemas are of several releases.
+    """
     found: dict[tuple[str, str], Json] = {}
     releases = set()
     jars = [jar for path in paths for jar in (sorted(path.glob("*.jar")) if path.is_dir() else [path])]
@@ -106,7 +108,11 @@ def read_jars(paths: Iterable[Path]) -> tuple[dict[tuple[str, str], Json], set[s
                     message = json.loads(_COMMENT.sub("", archive.read(name).decode()))
                     found[match[1], message["name"]] = facts(message)
                     releases.add(match[2])
-    return found, releases
+    if not found:
+        raise ValueError("the jars have no schemas: give those of a Kafka release, such as kafka-clients-4.3.0.jar")
+    if len(releases) > 1:
+        raise ValueError(f"the jars are of several releases: {', '.join(sorted(releases))}")
+    return found, releases.pop()
 
 
 def facts(message: Json) -> Json:

@@ -406,6 +406,7 @@ class Consumer:
         now = self._client.deadline(0)
         wanted: dict[int, dict[TopicPartition, FetchPartition]] = {}
         sought: dict[int, dict[TopicPartition, int]] = {}
+        epochs: dict[TopicPartition, int] = {}
         lost = self._leaders.stale(each.topic for each in self._positions)
         undefined = []
         busy = set(self._fetches)
@@ -425,6 +426,7 @@ class Consumer:
                 wanted.setdefault(node, {})[partition] = self._asked(partition, position)
             elif position.time is not None:
                 sought.setdefault(leader, {})[partition] = position.time
+                epochs[partition] = self._leaders.epoch(partition)
             else:
                 undefined.append(partition)
         if undefined:
@@ -433,7 +435,7 @@ class Consumer:
         if lost and self._looking is None:
             self._looking = asyncio.create_task(self._look_up(lost))
         for node in sought.keys() - self._finding.keys():
-            self._finding[node] = asyncio.create_task(self._find(node, sought[node]))
+            self._finding[node] = asyncio.create_task(self._find(node, sought[node], epochs))
         for node in wanted.keys() - busy:
             ids = {each.topic: self._leaders.topic_id(each.topic) for each in wanted[node]}
             self._fetches[node] = asyncio.create_task(self._fetch(node, wanted[node], ids))
@@ -497,10 +499,10 @@ class Consumer:
         for error in errors:
             self._error = self._error or error
 
-    async def _find(self, node: int, times: dict[TopicPartition, int]) -> None:
+    async def _find(self, node: int, times: dict[TopicPartition, int], epochs: Mapping[TopicPartition, int]) -> None:
         """Look up the offsets of times at a leader. No other leader is waited for."""
         isolation_level = self.settings.isolation_level
-        request = offsets_request(self._client, times, isolation_level)
+        request = offsets_request(self._client, times, isolation_level, epochs)
         versions = versions_of(times.values(), isolation_level)
         try:
             answer = await self._client.ask_once(request, node, versions=versions)

@@ -19,7 +19,7 @@ from pykafka_broker.client.cluster import Backoff, Client, check_topic
 from pykafka_broker.client.consumer import CLOSED, Chunk, Consumer
 from pykafka_broker.client.errors import ClientError, KafkaError
 from pykafka_broker.client.groups import Committed, commit_offsets, committed_offsets
-from pykafka_broker.client.membership import Beside, ClassicMembership, ConsumerMembership, GroupSettings
+from pykafka_broker.client.membership import ClassicMembership, ConsumerMembership, GroupSettings, PolledMembership
 from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 
@@ -63,13 +63,11 @@ class GroupConsumer:
         self._commit_at = 0
         self._committing: asyncio.Task[None] | None = None  # the last commit of `poll`
         self._turn_to_commit = asyncio.Lock()  # of two commits the older could win
-        self._polls = 0  # that are going on
-        self._poll_by = 0  # the time at which the member leaves
-        self._polled = asyncio.Event()
+        interval_ms = self.settings.rebalance_timeout_ms
+        self._polled = PolledMembership(client, self._member, self.settings.group_id, interval_ms, self.lose)
 
     async def __aenter__(self) -> Self:
-        self._poll_by = self._client.deadline(self.settings.rebalance_timeout_ms)
-        self._running = asyncio.create_task(self._run())
+        self._running = asyncio.create_task(self._polled.run())
         self._running.add_done_callback(self._member_ended)
         self._commit_at = self._client.deadline(self.settings.auto_commit_interval_ms)
         return self
@@ -94,20 +92,6 @@ class GroupConsumer:
                 await asyncio.gather(self._committing, return_exceptions=True)
             await self.consumer.__aexit__()
 
-    async def _run(self) -> None:
-        """Be a member of the group while `poll` is called often enough. Raises ClientError."""
-        interval_ms = self.settings.rebalance_timeout_ms
-        while True:
-            async with Beside(self._member.run()) as running:
-                while (left := interval_ms if self._polls else self._poll_by - self._client.deadline(0)) > 0:
-                    await running.wait(left)
-                self._polled.clear()
-            why = f"no poll for max.poll.interval.ms ({interval_ms} ms)"
-            logger.warning("the member leaves group %s until the next poll: %s", self.settings.group_id, why)
-            self.lose()
-            await self._member.leave()
-            await self._polled.wait()
-
     def _member_ended(self, running: asyncio.Task[None]) -> None:
         """Let the `poll` that waits raise the error that has ended the member."""
         if not running.cancelled() and isinstance(error := running.exception(), Exception):
@@ -123,14 +107,9 @@ class GroupConsumer:
             self._running.result()
         if self.settings.auto_commit:
             self._commit_if_due()
-        self._polls += 1
-        self._polled.set()
-        try:
+        with self._polled.poll():
             await asyncio.sleep(0)  # commits and heartbeats go on, however many records are there already
             return await self.consumer.poll(timeout_ms, max_records)
-        finally:
-            self._polls -= 1
-            self._poll_by = self._client.deadline(self.settings.rebalance_timeout_ms)
 
     async def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
         """Commit the given offsets, or the positions of the consumer. Raises ClientError."""

@@ -174,7 +174,7 @@ async def list_offsets(
     """
 
     def make(partitions: list[TopicPartition]) -> Message:
-        return offsets_request(client, {each: times[each] for each in partitions}, isolation_level)
+        return offsets_request(client, {each: times[each] for each in partitions}, isolation_level, {})
 
     versions = versions_of(times.values(), isolation_level)
     return await ask_leaders(client, times, make, listed_offsets, call="listOffsets", versions=versions)
@@ -188,10 +188,14 @@ def versions_of(times: Iterable[int], isolation_level: int) -> Versions:
     return lowest, SPECS[ApiKey.LIST_OFFSETS].stable_max_version
 
 
-def offsets_request(client: Client, times: Mapping[TopicPartition, int], isolation_level: int) -> ListOffsetsRequest:
+def offsets_request(
+    client: Client, times: Mapping[TopicPartition, int], isolation_level: int, epochs: Mapping[TopicPartition, int]
+) -> ListOffsetsRequest:
+    """Return the request for offsets of times; epochs: the known leader epochs, by which an earlier leader refuses."""
+    asked = {each: (epochs.get(each, -1), time) for each, time in times.items()}
     topics = [
-        ListOffsetsTopic(topic, [ListOffsetsPartition(index, timestamp=time) for index, time in of])
-        for topic, of in values_by_topic(times)
+        ListOffsetsTopic(topic, [ListOffsetsPartition(index, *each) for index, each in of])
+        for topic, of in values_by_topic(asked)
     ]
     return ListOffsetsRequest(_NO_REPLICA, isolation_level, topics, client.request_timeout_ms)
 

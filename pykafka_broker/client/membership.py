@@ -9,8 +9,9 @@ order in which the leader of a classic group shares out partitions: by instance 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
-from contextlib import suppress
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, Protocol, Self
 
 from pykafka_broker.client.cluster import COORDINATOR_ERRORS, Backoff, Client
@@ -34,6 +35,8 @@ from pykafka_broker.protocol.messages.share_group_heartbeat_request import Share
 from pykafka_broker.protocol.messages.sync_group_request import SyncGroupRequest, SyncGroupRequestAssignment
 from pykafka_broker.protocol.runtime import Message, new_uuid, uuid_text
 
+logger = logging.getLogger(__name__)
+
 # -- settings
 
 
@@ -54,7 +57,7 @@ class GroupSettings:
         self.remote_assignor = properties.get("group.remote.assignor")
         self.session_timeout_ms = number(properties, "session.timeout.ms", 45_000)
         self.heartbeat_interval_ms = number(properties, "heartbeat.interval.ms", 3_000)
-        self.rebalance_timeout_ms = number(properties, "max.poll.interval.ms", 300_000, least=1)
+        self.rebalance_timeout_ms = poll_interval_ms(properties)
         self.metadata_max_age_ms = number(properties, "metadata.max.age.ms", 300_000, least=0)
         self.auto_commit = flag(properties, "enable.auto.commit", True)
         self.auto_commit_interval_ms = number(properties, "auto.commit.interval.ms", 5_000, least=0)
@@ -65,6 +68,10 @@ class GroupSettings:
                 "To use the group management or offset commit APIs, you must provide a valid group.id in the consumer "
                 "configuration."
             )
+
+
+def poll_interval_ms(properties: Mapping[str, str]) -> int:
+    return number(properties, "max.poll.interval.ms", 300_000, least=1)
 
 
 def _protocol(name: str) -> bool:
@@ -229,6 +236,60 @@ class Beside:
         until = loop.time() + time_ms / 1000
         await self.wait(time_ms)
         await asyncio.sleep(until - loop.time())
+
+
+class Membership(Protocol):
+    """A member of a group."""
+
+    async def run(self) -> None: ...
+
+    async def leave(self) -> None: ...
+
+
+class PolledMembership:
+    """A member of a group while its caller polls often enough (KIP-62).
+
+    Args:
+        interval_ms: the most between two polls, `max.poll.interval.ms`.
+        lose: called when the member leaves, to drop all partitions.
+    """
+
+    def __init__(
+        self, client: Client, member: Membership, group_id: str, interval_ms: int, lose: Callable[[], object]
+    ) -> None:
+        self._client = client
+        self._member = member
+        self._group_id = group_id
+        self._interval_ms = interval_ms
+        self._lose = lose
+        self._polls = 0  # that are going on
+        self._poll_by = 0  # the time at which the member leaves
+        self._polled = asyncio.Event()
+
+    @contextmanager
+    def poll(self) -> Iterator[None]:
+        """Note a poll, which lasts as long as the block."""
+        self._polls += 1
+        self._polled.set()
+        try:
+            yield
+        finally:
+            self._polls -= 1
+            self._poll_by = self._client.deadline(self._interval_ms)
+
+    async def run(self) -> None:
+        """Run the member, out of the group where no poll comes, until cancelled. Raises ClientError."""
+        self._poll_by = self._client.deadline(self._interval_ms)
+        while True:
+            async with Beside(self._member.run()) as running:
+                while (left := self._interval_ms if self._polls else self._poll_by - self._client.deadline(0)) > 0:
+                    await running.wait(left)
+                self._polled.clear()
+            why = f"no poll for max.poll.interval.ms ({self._interval_ms} ms)"
+            logger.warning("the member leaves group %s until the next poll: %s", self._group_id, why)
+            self._lose()
+            await self._member.leave()
+            await self._polled.wait()
 
 
 class ClassicMembership:
@@ -549,6 +610,7 @@ class ShareGroupMembership(HeartbeatMembership):
 
     async def run(self) -> None:
         """Send heartbeats until cancelled. Raises KafkaError for a permanent error."""
+        self._unresolved, self.generation = None, 0
         rack, backoff = self._client.properties.get("client.rack"), Backoff(self._client)
         full = True  # the answer has the assignment: the last answer, perhaps with a new one, may be lost
         while True:

@@ -3,7 +3,8 @@
 Rule: each broker has a share session with the member, and at most one request in flight, which is sent when the caller
 polls and no earlier records are left. Acknowledgements go with the next request, a commit, or the last request of the
 session, which releases all other records. Offsets without a record (control batches) are acknowledged as gaps, and the
-records of a damaged batch as rejected, as by Kafka's consumer. An error of one partition keeps no records of another.
+records of a damaged batch as rejected, as by Kafka's consumer. An error of one partition keeps no records of another. A
+member whose caller does not poll for `max.poll.interval.ms` leaves the group until the next `poll`.
 The module stands alone, since the messages of share groups take 12 ms to import, which no other consumer needs.
 """
 
@@ -18,7 +19,7 @@ from typing import NamedTuple, Self
 from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Backoff, Client, Leaders, check_topic, wait_for
 from pykafka_broker.client.consumer import CLOSED, LOOK_EVERY_MS, ConsumerSettings, batches_of
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable
-from pykafka_broker.client.membership import ShareGroupMembership
+from pykafka_broker.client.membership import PolledMembership, ShareGroupMembership, poll_interval_ms
 from pykafka_broker.peers import LinkError
 from pykafka_broker.protocol.enums import TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
@@ -98,6 +99,8 @@ class ShareConsumer:
         self._on_acknowledged = on_acknowledged
         self._leaders = Leaders(client)
         self._member = ShareGroupMembership(client, self.group_id, topics, self._assigned)
+        interval_ms = poll_interval_ms(client.properties)
+        self._polled = PolledMembership(client, self._member, self.group_id, interval_ms, self._lose)
         self._assignment: set[TopicPartition] = set()
         self._sessions: dict[int, _Session] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}
@@ -108,7 +111,7 @@ class ShareConsumer:
         self._errors: deque[Exception] = deque()
 
     async def __aenter__(self) -> Self:
-        self._running = asyncio.create_task(self._member.run())
+        self._running = asyncio.create_task(self._polled.run())
         self._running.add_done_callback(lambda _: self._arrived.set())
         return self
 
@@ -134,10 +137,17 @@ class ShareConsumer:
         self._assignment = partitions
         self._arrived.set()
 
+    def _lose(self) -> None:
+        self._assigned(set())
+
     # -- records
 
     async def poll(self, timeout_ms: int, max_records: int) -> list[Delivered]:
         """Wait for records and return at most `max_records`. Raises ClientError."""
+        with self._polled.poll():
+            return await self._poll(timeout_ms, max_records)
+
+    async def _poll(self, timeout_ms: int, max_records: int) -> list[Delivered]:
         until = self._client.deadline(timeout_ms)
         self._raise()  # records that keep coming hide no error
         while not self._waiting:

@@ -14,17 +14,17 @@ does not fit its schema raises ValueError.
 
 from __future__ import annotations
 
-import re
 import struct
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Set, Sized
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cached_property
-from math import isfinite
+from math import isfinite, isnan
 from typing import Any, NamedTuple, Self
 
+from pykafka_broker.config.values import java_double
 from pykafka_broker.protocol.runtime import DecodeError, read_varlong
 from pykafka_broker.registry.kinds import Effort, Parsed, read_json, write_json
 from pykafka_broker.registry.problems import InvalidSchema
@@ -36,15 +36,9 @@ Json = Any
 PRIMITIVES = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED = frozenset({"record", "error", "enum", "fixed"})
 MISSING = object()  # no default; null would be a default
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
-_OWN = {
-    "record": {"type", "name", "namespace", "doc", "fields", "aliases"},
-    "error": {"type", "name", "namespace", "doc", "fields", "aliases"},
-    "enum": {"type", "name", "namespace", "doc", "symbols", "default", "aliases"},
-    "fixed": {"type", "name", "namespace", "doc", "size", "aliases"},
-    "array": {"type", "items"},
-    "map": {"type", "values"},
-}
+_MOST_BYTES = 2_147_483_639  # of a fixed type: the longest array of Java
+# The names that are no properties of any type: the Java library drops those without a meaning for the type.
+_OWN = frozenset({"type", "name", "namespace", "doc", "aliases", "fields", "symbols", "size", "items", "values"})
 _OWN_OF_FIELD = {"name", "type", "doc", "default", "order", "aliases"}
 
 
@@ -82,6 +76,17 @@ class Reader:
     def __init__(self, effort: Effort | None = None) -> None:
         self.names: dict[str, Type] = {}
         self._effort = effort or Effort()
+        self._awaited: dict[str, Type] = {}  # by name: mentioned before their definition
+        self._unchecked: list[tuple[Type, Json, str]] = []  # defaults that came before such a definition
+
+    def read_whole(self, found: Json) -> Type:
+        """Read a text with the definitions of all types that it mentions. Raises InvalidSchema."""
+        made = self.read(found)
+        for name in self._awaited:
+            raise InvalidSchema(f'Undefined name: "{name}"')
+        for kind, default, name in self._unchecked:
+            self._check_default(kind, default, name)
+        return made
 
     def read(self, found: Json, namespace: str = "") -> Type:
         """Read a type. Raises InvalidSchema."""
@@ -92,26 +97,27 @@ class Reader:
         if not isinstance(found, dict) or "type" not in found:
             raise InvalidSchema(f"No type: {found}")
         kind = found["type"]
-        if not isinstance(kind, str):  # {"type": {...}}: the inner type
-            return self.read(kind, namespace)
+        if not isinstance(kind, str):
+            raise InvalidSchema(f"No type: {found}")
         if kind in PRIMITIVES:
-            return Type(kind, properties=_rest(found, {"type"}))
+            return Type(kind, properties=_rest(found, _OWN))
         if kind in NAMED:
             return self._definition(kind, found, namespace)
         if kind == "array" or kind == "map":
             within = "items" if kind == "array" else "values"
             if within not in found:
                 raise InvalidSchema(f"No {within} type: {found}")
-            return Type(kind, items=self.read(found[within], namespace), properties=_rest(found, _OWN[kind]))
+            return Type(kind, items=self.read(found[within], namespace), properties=_rest(found, _OWN))
         return self._named(kind, namespace)
 
     def _named(self, name: str, namespace: str) -> Type:
         if name in PRIMITIVES:
             return Type(name)
-        for full in (name,) if "." in name else (f"{namespace}.{name}" if namespace else name, name):
+        names = (name,) if "." in name or not namespace else (f"{namespace}.{name}", name)
+        for full in names:
             if full in self.names:
                 return self.names[full]
-        raise InvalidSchema(f'Undefined name: "{name}"')
+        return self._awaited.setdefault(names[0], Type("", names[0]))
 
     def _union(self, found: list[Json], namespace: str) -> Type:
         branches = [self.read(each, namespace) for each in found]
@@ -129,8 +135,12 @@ class Reader:
         if full in self.names:
             raise InvalidSchema(f"Can't redefine: {full}")
         aliases = [alias if "." in alias or not namespace else f"{namespace}.{alias}" for alias in _aliases(found)]
-        made = Type(kind, full, _text(found, "doc"), aliases, properties=_rest(found, _OWN[kind]))
-        self.names[full] = made
+        for alias in aliases:
+            for part in alias.split("."):
+                _valid_name(part)
+        made = self.names[full] = self._awaited.pop(full, Type(kind, full))
+        made.kind, made.doc, made.aliases = kind, _text(found, "doc"), aliases
+        made.properties = _rest(found, _OWN | {"default"} if kind == "enum" else _OWN)
         if kind == "enum":
             _read_enum(made, found)
         elif kind == "fixed":
@@ -154,14 +164,33 @@ class Reader:
         if not isinstance(found, dict) or "type" not in found:
             raise InvalidSchema(f"No field type: {found}")
         name, order = _valid_name(found.get("name")), found.get("order", "ascending")
-        if order not in ("ascending", "descending", "ignore"):
+        if not isinstance(order, str) or order.lower() not in ("ascending", "descending", "ignore"):
             raise InvalidSchema(f"the order of field {name} is {order}")
         kind = self.read(found["type"], namespace)
         default = found.get("default", MISSING)
+        if isinstance(default, str) and kind.kind in ("float", "double"):
+            default = _number_of(default, name)
+        elif self._awaited:
+            self._unchecked.append((kind, default, name))
+        else:
+            self._check_default(kind, default, name)
+        aliases = list(dict.fromkeys(_aliases(found)))
+        return Field(name, kind, _text(found, "doc"), default, order.lower(), aliases, _rest(found, _OWN_OF_FIELD))
+
+    def _check_default(self, kind: Type, default: Json, name: str) -> None:
         if default is not MISSING and not fits(kind, default, self._effort):
             raise InvalidSchema(f"Invalid default for field {name}: {default}")
-        properties = _rest(found, _OWN_OF_FIELD)
-        return Field(name, kind, _text(found, "doc"), default, order, _aliases(found), properties)
+
+
+def _number_of(default: str, field: str) -> float | str:
+    """Return the number in the text of a default; text for the numbers that JSON lacks. Raises InvalidSchema."""
+    try:
+        number = java_double(default)
+    except ValueError:
+        raise InvalidSchema(f"Invalid default for field {field}: {default}") from None
+    if isfinite(number):
+        return number
+    return "NaN" if isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
 def fits(kind: Type, value: Json, effort: Effort) -> bool:
@@ -198,8 +227,6 @@ class _Fitting:
                     self.fits(each.type, value[each.name]) if each.name in value else each.default is not MISSING
                     for each in kind.fields
                 )
-            case "enum":
-                self._effort.spend(len(kind.symbols) >> 5)
         return _fits_plain(kind, value)
 
 
@@ -214,18 +241,7 @@ def _fits_plain(kind: Type, value: Json) -> bool:
             return type(value) is int and -(1 << bits) <= value < 1 << bits
         case "float" | "double":
             return type(value) in (int, float)
-        case "bytes":
-            return isinstance(value, str) and _is_latin(value)
-        case "fixed":
-            return isinstance(value, str) and len(value) == kind.size and _is_latin(value)
-        case "enum":
-            return isinstance(value, str) and value in kind.symbols
-    return isinstance(value, str)
-
-
-def _is_latin(text: str) -> bool:
-    """Return whether each character stands for a byte."""
-    return text.isascii() or max(text) < "\u0100"
+    return isinstance(value, str)  # whatever a fixed type or an enum may hold, as in the Java library
 
 
 def _of(kind: Type) -> Type:
@@ -234,7 +250,7 @@ def _of(kind: Type) -> Type:
 
 
 def _read_enum(made: Type, found: dict[str, Json]) -> None:
-    symbols, default = found.get("symbols"), found.get("default")
+    symbols, default = found.get("symbols"), _text(found, "default")
     if not isinstance(symbols, list):
         raise InvalidSchema(f"Enum has no symbols: {made.name}")
     made.symbols = [_valid_name(each) for each in symbols]
@@ -247,7 +263,7 @@ def _read_enum(made: Type, found: dict[str, Json]) -> None:
 
 def _size(found: dict[str, Json]) -> int:
     size = found.get("size")
-    if type(size) is not int or size < 0:
+    if type(size) is not int or not 0 <= size <= _MOST_BYTES:
         raise InvalidSchema(f"Invalid or no size: {found}")
     return size
 
@@ -271,7 +287,13 @@ def _full_name(found: dict[str, Json], namespace: str) -> tuple[str, str]:
 
 
 def _valid_name(name: Json) -> str:
-    if not isinstance(name, str) or not _NAME.match(name):
+    """Return a name: letters and digits of any script and underscores, as in Java. Raises InvalidSchema."""
+    if (
+        not isinstance(name, str)
+        or not (name[:1].isalpha() or name[:1] == "_")
+        or not all(each.isalpha() or each.isdecimal() or each == "_" for each in name)
+        or max(name) > "\uffff"  # two characters for Java, neither of them a letter
+    ):
         raise InvalidSchema(f"Illegal name: {name}")
     return name
 
@@ -288,7 +310,7 @@ def _text(found: dict[str, Json], name: str) -> str | None:
     return text if isinstance(text, str) else None
 
 
-def _rest(found: Mapping[str, Json], own: set[str]) -> dict[str, Json]:
+def _rest(found: Mapping[str, Json], own: Set[str]) -> dict[str, Json]:
     return {name: value for name, value in found.items() if name not in own}
 
 
@@ -313,6 +335,8 @@ _SAYS = {
     "schema",
     "READER_FIELD_MISSING_DEFAULT_VALUE": "The field '{info}' at path '{path}' in the {{new}} schema has no default "
     "value and is missing in the {{old}} schema",
+    "AMBIGUOUS_FIELD": "The field '{info}' at path '{path}' in the {{new}} schema matches several fields in the "
+    "{{old}} schema",
     "NAME_MISMATCH": "The name of the schema has changed (path '{path}')",
 }
 
@@ -350,10 +374,10 @@ class _Comparison:
             return self._of_union(reader, writer, path)
         if reader.kind == "union":
             return [] if self._has_branch(reader, writer, path) else [_lacking(writer, path)]
-        if reader.kind != writer.kind:
+        if _called(reader) != _called(writer):
             if reader.kind in _PROMOTED_TO.get(writer.kind, ()):
                 return []
-            says = f"reader type: {reader.kind.upper()} not compatible with writer type: {writer.kind.upper()}"
+            says = f"reader type: {_called(reader)} not compatible with writer type: {_called(writer)}"
             return [Reason("TYPE_MISMATCH", path, says)]
         if reader.items is not None and writer.items is not None:
             return self.compare(reader.items, writer.items, f"{path}/{'items' if reader.kind == 'array' else 'values'}")
@@ -363,7 +387,7 @@ class _Comparison:
         found: list[Reason] = []
         for index, branch in enumerate(writer.branches):
             if reader.kind != "union":
-                found += self.compare(reader, branch, path)
+                found += self.compare(reader, branch, f"{path}/{index}")
             elif not self._has_branch(reader, branch, path):
                 found.append(_lacking(branch, f"{path}/{index}"))
         return found
@@ -395,9 +419,11 @@ class _Comparison:
         return found
 
     def _of_field(self, field: Field, written: dict[str, Field], path: str) -> list[Reason]:
-        for name in (field.name, *field.aliases):
-            if name in written:
-                return self.compare(field.type, written[name].type, f"{path}/type")
+        names = [name for name in (field.name, *field.aliases) if name in written]
+        if len(names) > 1:
+            return [Reason("AMBIGUOUS_FIELD", path, field.name)]
+        if names:
+            return self.compare(field.type, written[names[0]].type, f"{path}/type")
         if field.default is not MISSING or (field.type.kind == "enum" and field.type.default is not None):
             return []
         return [Reason("READER_FIELD_MISSING_DEFAULT_VALUE", path, field.name)]
@@ -413,7 +439,12 @@ def _by_name(branches: list[Type]) -> dict[str, list[tuple[int, Type]]]:
 
 
 def _lacking(writer: Type, path: str) -> Reason:
-    return Reason("MISSING_UNION_BRANCH", path, f"reader union lacking writer type: {writer.kind.upper()}")
+    return Reason("MISSING_UNION_BRANCH", path, f"reader union lacking writer type: {_called(writer)}")
+
+
+def _called(kind: Type) -> str:
+    """Return the name of a type's kind in reasons; an error is a record."""
+    return "RECORD" if kind.kind == "error" else kind.kind.upper()
 
 
 def _last(name: str) -> str:
@@ -444,9 +475,9 @@ def parse(text: str, library: Mapping[str, str]) -> AvroSchema:
     """Parse a schema. Raises InvalidSchema."""
     reader = Reader(Effort(len(text) + sum(map(len, library.values()))))
     for needed in library.values():
-        reader.read(_json(needed))
+        reader.read_whole(_json(needed))
     elsewhere = frozenset(reader.names)
-    return AvroSchema(reader.read(_json(text)), elsewhere)
+    return AvroSchema(reader.read_whole(_json(text)), elsewhere)
 
 
 def _json(text: str) -> Json:

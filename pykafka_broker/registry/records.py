@@ -84,6 +84,15 @@ def delete_subject_value(subject: str, last_version: int) -> bytes:
     return json_bytes({"subject": subject, "version": last_version})
 
 
+def clear_subject_key(subject: str | None) -> bytes:
+    return json_bytes({"keytype": CLEAR_SUBJECT, "subject": subject, "magic": 0})
+
+
+def clear_subject_value(subject: str | None) -> bytes:
+    """Return the value of a record that forgets the softly deleted versions of a scope."""
+    return json_bytes({"subject": subject})
+
+
 def noop_value(node_id: int, port: int) -> bytes:
     """Return the value of a record without a change: the topic's leader and the port of the leader's registry.
 

@@ -111,24 +111,26 @@ class Registry:
             number: the version for mode IMPORT, else 0.
         """
         async with self.topic.changing():
-            importing = self.settings.must_be_writable(subject, schema_id)
+            importing = self.settings.imports(subject)
             canonical, parsed = await self._canonical(subject, schema, normalize)
             if not importing:
                 canonical = self._with_contract(subject, canonical)
             async for version in self._same(self._alike(subject, False), canonical, parsed):
                 if schema_id in (-1, version.id) and number in (0, LATEST, version.version):
-                    return version
+                    return version  # in every mode: nothing is written
+            self.settings.must_take(subject, schema_id)
             if not importing and (reasons := await self._why_not(subject, canonical, parsed, None)):
                 raise problems.INCOMPATIBLE(subject, ", ".join(reasons))
             number = self._number_for(subject, number, importing)
             made = Version(subject, number, self._id_for(subject, canonical, schema_id), canonical)
-            await self.topic.write([(records.schema_key(subject, number), records.schema_value(made))])
+            replaced = [(key, None) for key in self._replaced_by(made)]
+            await self.topic.write([*replaced, (records.schema_key(subject, number), records.schema_value(made))])
             return self.state.version(subject, number) or made
 
     async def delete_version(self, subject: str, number: int, permanent: bool) -> int:
         """Delete a version and return the number. Raises RegistryError."""
         async with self.topic.changing():
-            self.settings.must_be_writable(subject, None)
+            self.settings.must_be_writable(subject)
             self.versions(subject, True)
             version = self.version(subject, number, deleted=number != LATEST)
             if permanent and not version.deleted:
@@ -138,24 +140,25 @@ class Registry:
             self._nobody_needs([version])
             gone = version._replace(deleted=True)
             value = None if permanent else records.schema_value(gone)
-            await self.topic.write([(records.schema_key(subject, version.version), value)])
+            is_last = permanent and len(self.versions(subject, True)) == 1
+            rest = [(key, None) for key in self._keys_beside(subject)] if is_last else []
+            await self.topic.write([(records.schema_key(subject, version.version), value), *rest])
             return version.version
 
     async def delete_subject(self, subject: str, permanent: bool) -> list[int]:
         """Delete a subject and return the numbers of the deleted versions. Raises RegistryError."""
         async with self.topic.changing():
-            self.settings.must_be_writable(subject, None)
+            self.settings.must_be_writable(subject)
             versions = self.versions(subject, True)
             there = [each for each in versions if not each.deleted]
             if permanent and there:
                 raise problems.SUBJECT_NOT_DELETED(subject)
             if not permanent and not there:
                 raise problems.SUBJECT_DELETED(subject)
-            self._nobody_needs(versions)
+            self._nobody_needs(versions if permanent else there)
             if permanent:
                 keys = [records.schema_key(subject, each.version) for each in versions]
-                keys += [records.delete_subject_key(subject), *self.settings.keys_of(subject)]
-                await self.topic.write([(key, None) for key in keys])
+                await self.topic.write([(key, None) for key in (*keys, *self._keys_beside(subject))])
                 return [each.version for each in versions]
             value = records.delete_subject_value(subject, versions[-1].version)
             await self.topic.write([(records.delete_subject_key(subject), value)])
@@ -281,6 +284,19 @@ class Registry:
         if state.schema(context, schema_id) not in (None, schema):
             raise problems.NOT_PERMITTED(f"Overwrite new schema with id {schema_id} is not permitted.")
         return schema_id
+
+    def _replaced_by(self, made: Version) -> list[bytes]:
+        """Return the keys of softly deleted versions with the id of a new version, which takes their place."""
+        return [
+            records.schema_key(each.subject, each.version)
+            for each in self.state.versions(made.subject, True)
+            if each.deleted and each.id == made.id and each.version < made.version
+            if not self.state.referrers(each.subject, each.version, deleted=True)
+        ]
+
+    def _keys_beside(self, subject: str) -> list[bytes]:
+        """Return the keys that go with the last version of a subject."""
+        return [records.delete_subject_key(subject), *self.settings.keys_of(subject)]
 
     def _nobody_needs(self, versions: list[Version]) -> None:
         """Check for references to any of the versions. Raises RegistryError."""

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from pykafka_broker.registry import kinds, problems, records
 from pykafka_broker.registry.contracts import metadata_text, rule_set_text, why_no_rule_set
-from pykafka_broker.registry.subjects import DEFAULT_CONTEXT, context_of
+from pykafka_broker.registry.subjects import context_of, scopes_of
 from pykafka_broker.registry.topic import SchemasTopic
 
 READWRITE, READONLY, READONLY_OVERRIDE, IMPORT = "READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT"
@@ -64,7 +64,7 @@ class RegistrySettings:
     def _effective(self, subject: str, name: str) -> Any:
         """Return a setting for a subject, from the narrowest scope with a value."""
         configs = self._topic.state().configs
-        return next((configs[each][name] for each in _wider(subject) if name in configs.get(each, ())), None)
+        return next((configs[each][name] for each in scopes_of(subject) if name in configs.get(each, ())), None)
 
     def config(self, subject: str | None, or_default: bool) -> Config:
         """Return the config of a scope. Raises RegistryError without any.
@@ -86,6 +86,7 @@ class RegistrySettings:
     async def set_config(self, subject: str | None, fields: Config) -> None:
         """Change fields of a config; None removes a field. Raises RegistryError."""
         async with self._topic.changing():
+            self.must_be_writable(subject)
             config = self._topic.state().configs.get(subject, {}) | fields
             kept = {name: value for name, value in config.items() if value is not None}
             await self._topic.write([(records.config_key(subject), records.json_bytes(kept))])
@@ -93,6 +94,7 @@ class RegistrySettings:
     async def delete_config(self, subject: str | None) -> Config:
         """Delete a config and return the old fields. Raises RegistryError without any."""
         async with self._topic.changing():
+            self.must_be_writable(subject)
             if subject is not None and subject not in self._topic.state().configs:
                 raise problems.NO_SUBJECT(subject)
             was = self.config(subject, or_default=False)
@@ -104,11 +106,14 @@ class RegistrySettings:
         if mode.upper() not in MODES:
             raise problems.INVALID_MODE()
         async with self._topic.changing():
-            state = self._topic.state()
-            known = [each for each in state.subjects() if subject in _wider(each)]
+            state, cleared = self._topic.state(), []
+            known = [each for each in state.subjects() if subject in scopes_of(each)]
             if mode.upper() == IMPORT and not force and known and self.mode(subject, or_default=True) != IMPORT:
-                raise problems.NOT_PERMITTED("Cannot import since found existing subjects")
-            await self._topic.write([(records.mode_key(subject), records.json_bytes({"mode": mode.upper()}))])
+                if any(state.versions(each) for each in known):
+                    raise problems.NOT_PERMITTED("Cannot import since found existing subjects")
+                cleared = [(records.clear_subject_key(subject), records.clear_subject_value(subject))]
+            value = records.json_bytes({"mode": mode.upper()})
+            await self._topic.write([*cleared, (records.mode_key(subject), value)])
 
     async def delete_mode(self, subject: str | None, recursive: bool) -> str | None:
         """Delete a mode and return the old mode.
@@ -124,28 +129,26 @@ class RegistrySettings:
             if not recursive and subject is not None and subject not in modes:
                 raise problems.NO_SUBJECT(subject)
             was = modes.get(subject) if recursive else self.mode(subject, or_default=False)
-            below = [each for each in modes if each != subject and subject in _wider(each)] if recursive else []
+            below = [each for each in modes if each != subject and subject in scopes_of(each)] if recursive else []
             await self._topic.write([(records.mode_key(each), None) for each in [subject, *below]])
             return was
 
-    def must_be_writable(self, subject: str, schema_id: int | None) -> bool:
-        """Check the mode of a subject before a change; returns whether the mode is IMPORT.
+    def imports(self, subject: str) -> bool:
+        return self.mode(subject, or_default=True) == IMPORT
 
-        Args:
-            schema_id: the wanted id of a registration, or -1; None for a deletion.
-
-        Raises:
-            RegistryError: the mode forbids the change.
-        """
+    def must_be_writable(self, subject: str | None) -> None:
+        """Check the mode of a scope before a change. Raises RegistryError."""
         of_all, mode = self.mode(None, or_default=False), self.mode(subject, or_default=True)
-        where = f"Subject {subject} in context {context_of(subject)}"
         if of_all == READONLY_OVERRIDE or mode in (READONLY, READONLY_OVERRIDE):
-            raise problems.NOT_PERMITTED(f"{where} is in read-only mode")
-        if schema_id is not None and mode == IMPORT and schema_id < 0:
-            raise problems.NOT_PERMITTED(f"{where} is in import mode")
-        if schema_id is not None and mode != IMPORT and schema_id >= 0:
-            raise problems.NOT_PERMITTED(f"{where} is not in import mode")
-        return mode == IMPORT
+            raise problems.NOT_PERMITTED(f"{_where(subject)} is in read-only mode")
+
+    def must_take(self, subject: str, schema_id: int) -> None:
+        """Check the mode of a subject before a registration; schema_id: the wanted id, or -1. Raises RegistryError."""
+        self.must_be_writable(subject)
+        if self.imports(subject) and schema_id < 0:
+            raise problems.NOT_PERMITTED(f"{_where(subject)} is not in read-write mode")
+        if not self.imports(subject) and schema_id >= 0:
+            raise problems.NOT_PERMITTED(f"{_where(subject)} is not in import mode")
 
     def keys_of(self, subject: str) -> list[bytes]:
         """Return the topic's keys with settings of a subject."""
@@ -157,7 +160,7 @@ class RegistrySettings:
 def _stored(
     found: Mapping[str | None, T], subject: str | None, or_default: bool, unset: T, missing: Callable[..., Exception]
 ) -> T:
-    for each in _wider(subject) if or_default else (subject,):
+    for each in scopes_of(subject) if or_default else (subject,):
         if each in found:
             return found[each]
     if subject is None or or_default:
@@ -211,9 +214,5 @@ _FIELDS: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def _wider(subject: str | None) -> list[str | None]:
-    """Return the scopes from narrow to wide: the subject, the context, all."""
-    if subject is None:
-        return [None]
-    context = context_of(subject)
-    return [subject, None] if context == DEFAULT_CONTEXT else [subject, f":{context}:", None]
+def _where(subject: str | None) -> str:
+    return f"Subject {'null' if subject is None else subject} in context {context_of(subject or '')}"

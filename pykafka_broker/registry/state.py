@@ -12,7 +12,7 @@ from typing import TypeAlias, TypeVar
 from pykafka_broker.registry import records
 from pykafka_broker.registry.contracts import Json
 from pykafka_broker.registry.records import Schema, Version, guid_of
-from pykafka_broker.registry.subjects import beside, context_of
+from pykafka_broker.registry.subjects import beside, context_of, scopes_of
 
 SubjectVersion = tuple[str, int]
 K = TypeVar("K")
@@ -102,9 +102,8 @@ class RegistryState:
             self.primary = told["node"], told["port"]
         elif kind == records.DELETE_SUBJECT and isinstance(subject, str) and told is not None:
             self._delete_up_to(subject, told.get("version"))
-        elif kind == records.CLEAR_SUBJECT and isinstance(subject, str) and told is not None:
-            for number in list(self._subjects.get(subject, ())):
-                self._forget((subject, number))
+        elif kind == records.CLEAR_SUBJECT and isinstance(subject, str | None) and told is not None:
+            self._forget_deleted(subject)
 
     def _replay_schema(self, key: SubjectVersion, told: Json | None, written_ms: int) -> None:
         version = None if told is None else records.read_version(told, written_ms)
@@ -141,6 +140,14 @@ class RegistryState:
             _discard(self._guids, guid_of(version.schema), (context, version.id))
         for target in _targets(version):
             _discard(self._referrers, target, key)
+
+    def _forget_deleted(self, scope: str | None) -> None:
+        """Forget the softly deleted versions of a subject, a context, or all subjects."""
+        for subject in self.subjects():
+            if scope in scopes_of(subject):
+                for version in self.versions(subject, deleted=True):
+                    if version.deleted:
+                        self._forget((subject, version.version))
 
     def _delete_up_to(self, subject: str, last: object) -> None:
         for number, version in list(self._subjects.get(subject, {}).items()):

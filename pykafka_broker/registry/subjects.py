@@ -34,6 +34,14 @@ def context_of(name: str) -> str:
     return split(name)[0]
 
 
+def scopes_of(subject: str | None) -> list[str | None]:
+    """Return the scopes from narrow to wide: the subject, the context, all."""
+    if subject is None:
+        return [None]
+    context = context_of(subject)
+    return [subject, None] if context == DEFAULT_CONTEXT else [subject, f":{context}:", None]
+
+
 def beside(name: str, subject: str) -> str:
     """Return the subject of a reference from a schema of `subject`: in the same context by default."""
     context = context_of(subject)

@@ -29,8 +29,11 @@ from pykafka_broker.security.tls.der import names_of, text_of
 _PART = re.compile(r"\\(?P<escaped>.)|\$\{(?P<name>\w+)\}|\$(?P<digits>[0-9]+)|(?P<plain>[^\\$]+)", re.DOTALL)
 
 
-def replacement(text: str, pattern: re.Pattern[str]) -> list[str | int]:
-    """Return the parts of a Java replacement: text, and numbers of groups. Raises ValueError."""
+def replacement(text: str, pattern: re.Pattern[str], *, lenient: bool = False) -> list[str | int]:
+    """Return the parts of a Java replacement: text, and numbers of groups. Raises ValueError.
+
+    lenient: `$3` of a pattern with two groups is text.
+    """
     parts: list[str | int] = []
     at = 0
     while at < len(text):
@@ -46,10 +49,11 @@ def replacement(text: str, pattern: re.Pattern[str]) -> list[str | int]:
             end = 1
             while end < len(digits) and int(digits[: end + 1]) <= pattern.groups:
                 end += 1
-            if int(digits[:end]) > pattern.groups:
+            missing = int(digits[:end]) > pattern.groups
+            if missing and not lenient:
                 raise ValueError(f"No group {digits[:end]}")
-            parts.append(int(digits[:end]))
-            at = found.start("digits") + end
+            parts.append("$" if missing else int(digits[:end]))
+            at = found.start("digits") + (0 if missing else end)
         else:
             parts.append(found["escaped"] or found["plain"])
     return parts
@@ -118,7 +122,8 @@ class MappingRules:
 def _rule(found: re.Match[str]) -> _MappingRule:
     case = f"/{found[4]}" if found[4] else ""
     pattern = compile_java(found[2])
-    return _MappingRule(pattern, replacement(found[3], pattern), found[4], f"RULE:{found[2]}/{found[3]}{case}")
+    parts = replacement(found[3], pattern, lenient=pattern.groups > 0)  # as Kafka: of a pattern without groups, no
+    return _MappingRule(pattern, parts, found[4], f"RULE:{found[2]}/{found[3]}{case}")
 
 
 _REMEMBERED = 1000
@@ -165,7 +170,7 @@ _KERBEROS_RULE = re.compile(
 )
 _KERBEROS_PRINCIPAL = re.compile(r"(?P<primary>[^/@]+)(?:/(?P<host>[^/@]+))?(?:@(?P<realm>[^/@]+))?")
 _NOT_SIMPLE = re.compile(r"[/@]")
-_PLACE = re.compile(r"\$(\d)")
+_PLACE = re.compile(r"\$([0-9]*)")
 
 
 class NoName(Exception):
@@ -189,7 +194,9 @@ class _KerberosRule(NamedTuple):
         if self.components != len(components):
             return None
         values = [realm, *components]
-        base = _PLACE.sub(lambda place: values[int(place[1])] if int(place[1]) < len(values) else "", self.format)
+        if any(not digits or int(digits) >= len(values) for digits in _PLACE.findall(self.format)):
+            raise NoName  # no later rule counts
+        base = _PLACE.sub(lambda place: values[int(place[1])], self.format)
         if self.match is not None and self.match.fullmatch(base) is None:
             return None
         found = base if self.pattern is None else self.pattern.sub(partial(_filled_in, self.parts), base, self.replaced)

@@ -191,6 +191,29 @@ def test_a_node_of_an_older_release_is_told_no_epochs_and_no_ids(release: str) -
         asyncio.run(asyncio.wait_for(work(broker), 30))
 
 
+def test_offsets_of_times_are_asked_of_the_known_leader_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A leader of an earlier epoch, which has not heard of its successor, must refuse (KIP-320)."""
+
+    async def work(broker: KafkaBroker) -> None:
+        async with Client(broker.bootstrap_servers) as client, Consumer(client, BEGIN) as consumer:
+            plain, asked = client.ask_once, list[int]()
+
+            async def watched(request: Any, *rest: Any, **options: Any) -> Any:
+                if isinstance(request, ListOffsetsRequest):
+                    asked.append(request.topics[0].partitions[0].current_leader_epoch)
+                return await plain(request, *rest, **options)
+
+            monkeypatch.setattr(client, "ask_once", watched)
+            consumer.assign([("led", 0)])
+            assert await take(consumer, 1) == ["a"]
+            assert asked == [epoch]
+
+    with KafkaBroker() as broker:
+        broker.produce("led", ["a"])
+        epoch = broker.bump_leader_epoch("led")
+        asyncio.run(asyncio.wait_for(work(broker), 30))
+
+
 def test_nobody_says_where_to_begin(broker: KafkaBroker) -> None:
     broker.create_topic("unknown")
 

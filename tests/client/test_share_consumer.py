@@ -56,6 +56,41 @@ def test_a_broker_without_room_for_a_session_is_asked_with_pauses(monkeypatch: p
     assert set(epochs) == {0}  # no session was opened, so each fetch begins one
 
 
+def test_a_member_that_is_not_polled_leaves_until_it_is_polled_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Heartbeats go on by themselves, and would keep the partitions from others for ever (KIP-62)."""
+
+    async def work(broker: KafkaBroker) -> None:
+        epochs, left = list[int](), asyncio.Event()
+        settings = {"group.id": "g", "max.poll.interval.ms": "300"}
+        async with Client(broker.bootstrap_servers, settings) as client:
+            plain = client.ask_once
+
+            async def watched(request: Any, *rest: Any, **options: Any) -> Any:
+                if isinstance(request, ShareGroupHeartbeatRequest):
+                    epochs.append(request.member_epoch)
+                    if request.member_epoch == -1:
+                        left.set()
+                return await plain(request, *rest, **options)
+
+            monkeypatch.setattr(client, "ask_once", watched)
+            async with ShareConsumer(client, ["rarely"]) as consumer:
+                await consumer.poll(1_000, 1)  # a poll that lasts longer is a poll
+                assert -1 not in epochs
+                await left.wait()
+                epochs.clear()
+                while 0 not in epochs:
+                    await consumer.poll(100, 1)
+                await asyncio.to_thread(broker.produce, "rarely", ["a"])
+                while not await consumer.poll(100, 1):
+                    pass
+
+    with KafkaBroker(
+        config={"group.share.heartbeat.interval.ms": "100", "group.share.min.heartbeat.interval.ms": "100"}
+    ) as broker:
+        broker.create_topic("rarely", 1)
+        asyncio.run(asyncio.wait_for(work(broker), 30))
+
+
 def test_a_topic_that_the_asked_broker_does_not_know_yet_is_read_later(monkeypatch: pytest.MonkeyPatch) -> None:
     async def work(bootstrap: str) -> None:
         async with Client(bootstrap, {"group.id": "g"}) as client:

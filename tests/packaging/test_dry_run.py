@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import bare_root
+import dist
 import dry_run
 import language_packages
 
@@ -85,3 +86,15 @@ def test_every_file_for_a_host_is_checked() -> None:
     made = {path.relative_to(dry_run.ROOT) for path in (dry_run.ROOT / ".github").rglob("*.yml")}
     assert made - names == {Path(".github/zizmor.yml")}
     assert {Path("CITATION.cff"), Path("packaging/compose.yaml"), Path("packaging/gitlab-ci.yml")} <= names
+
+
+@pytest.mark.posix("the Pythons are scripts of a shell")
+def test_packages_are_tried_with_the_newest_patch_version(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for version in ("3.13.2", "3.13.9", "3.13.10", "3.13.11t"):
+        folder = tmp_path / "versions" / version / "bin"
+        folder.mkdir(parents=True)
+        (folder / "python").write_text("#!/bin/sh\n")
+        (folder / "python").chmod(0o755)
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
+    monkeypatch.setattr(dist, "VERSIONS", ("3.13",))
+    assert dist.pythons() == [str(tmp_path / "versions" / "3.13.10" / "bin" / "python")]

@@ -110,9 +110,46 @@ def test_a_subject_is_deleted_softly_and_then_for_good(rest: Rest) -> None:
     assert rest.register("away", only) == schema_id
     assert rest.ok("GET", "/subjects/away/versions") == [2]
     assert rest.ok("DELETE", "/subjects/away") == [2]
-    assert rest.ok("DELETE", "/subjects/away?permanent=true") == [1, 2]
+    assert rest.ok("DELETE", "/subjects/away?permanent=true") == [2]
     assert rest.refused("GET", f"/schemas/ids/{schema_id}") == (404, 40403)
     assert rest.refused("DELETE", "/subjects/away") == (404, 40401)
+
+
+def test_a_schema_that_comes_again_takes_the_place_of_its_deleted_version(rest: Rest) -> None:
+    again = record({"name": "again", "type": "int", "default": 0})
+    schema_id = rest.register("back", again)
+    rest.register("back", record())
+    rest.ok("DELETE", "/subjects/back/versions/1")
+    assert rest.register("back", again) == schema_id
+    assert rest.ok("GET", "/subjects/back/versions?deleted=true") == [2, 3]
+    assert rest.ok("GET", f"/schemas/ids/{schema_id}/versions?deleted=true&subject=back") == [
+        {"subject": "back", "version": 3}
+    ]
+
+
+def test_a_deleted_version_that_others_refer_to_keeps_its_place(rest: Rest) -> None:
+    part = record("x", name="kept.Part")
+    rest.register("kept-part", part)
+    rest.ok("DELETE", "/subjects/kept-part/versions/1")
+    whole = record({"name": "part", "type": "kept.Part"}, name="KeptWhole")
+    rest.register("kept-whole", whole, references=[{"name": "kept.Part", "subject": "kept-part", "version": 1}])
+    rest.register("kept-part", part)
+    assert rest.ok("GET", "/subjects/kept-part/versions?deleted=true") == [1, 2]
+    assert rest.ok("DELETE", "/subjects/kept-part") == [2]  # nobody refers to the version that goes
+    assert rest.refused("DELETE", "/subjects/kept-part?permanent=true") == (422, 42206)
+
+
+def test_the_last_version_takes_the_settings_of_its_subject_along(rest: Rest) -> None:
+    rest.register("settled", X)
+    rest.register("settled", XY)
+    rest.ok("PUT", "/config/settled", {"compatibility": "FULL"})
+    rest.ok("PUT", "/mode/settled", {"mode": "READWRITE"})
+    for version in (1, 2):
+        rest.ok("DELETE", f"/subjects/settled/versions/{version}")
+        assert rest.ok("GET", "/config/settled") == {"compatibilityLevel": "FULL"}
+        rest.ok("DELETE", f"/subjects/settled/versions/{version}?permanent=true")
+    assert rest.refused("GET", "/config/settled") == (404, 40408)
+    assert rest.refused("GET", "/mode/settled") == (404, 40409)
 
 
 def test_what_others_refer_to_stays(rest: Rest) -> None:

@@ -42,9 +42,12 @@ def test_nothing_is_written_where_the_mode_is_read_only(rest: Rest) -> None:
     assert rest.refused("POST", "/subjects/quiet/versions", of(record())) == (422, 42205)
     assert rest.refused("DELETE", "/subjects/quiet") == (422, 42205)
     assert rest.refused("DELETE", "/subjects/quiet/versions/1") == (422, 42205)
+    assert rest.refused("PUT", "/config/quiet", {"compatibility": "NONE"}) == (422, 42205)
+    assert rest.refused("DELETE", "/config/quiet") == (422, 42205)
     assert rest.ok("DELETE", "/mode/quiet") == {"mode": "READONLY"}
     rest.ok("PUT", "/mode", {"mode": "READONLY_OVERRIDE"})
     assert rest.refused("POST", "/subjects/quiet/versions", of(record())) == (422, 42205)
+    assert rest.refused("PUT", "/config", {"compatibility": "NONE"}) == (422, 42205)
     rest.ok("DELETE", "/mode")
     rest.register("quiet", record())
     assert rest.refused("PUT", "/mode/quiet", {"mode": "SLEEPY"}) == (422, 42204)
@@ -63,6 +66,33 @@ def test_an_import_brings_ids_and_versions(rest: Rest) -> None:
     assert rest.refused("PUT", "/mode/moved", {"mode": "IMPORT"}) == (422, 42205)
     assert rest.ok("PUT", "/mode/moved?force=true", {"mode": "IMPORT"}) == {"mode": "IMPORT"}
     rest.ok("PUT", "/mode/moved", {"mode": "READWRITE"})
+
+
+def test_a_schema_that_is_there_has_its_id_in_every_mode(rest: Rest) -> None:
+    schema_id = rest.register("there", record("t"))
+    for mode in ("READONLY", "IMPORT"):
+        rest.ok("PUT", "/mode/there?force=true", {"mode": mode})
+        assert rest.register("there", record("t")) == schema_id
+        assert rest.refused("POST", "/subjects/there/versions", of(record("t", "u"))) == (422, 42205)
+    rest.ok("DELETE", "/mode/there")
+
+
+def test_an_import_begins_where_all_was_deleted(rest: Rest) -> None:
+    for subject in ("swept", ":.swept:one", ":.swept:two"):
+        rest.register(subject, record("s"))
+        rest.register(subject, record())
+        rest.ok("DELETE", f"/subjects/{subject}")
+    rest.register(":.unswept:one", record("s"))
+    rest.ok("DELETE", "/subjects/:.unswept:one")
+    for scope in ("swept", ":.swept:"):
+        assert rest.ok("PUT", f"/mode/{scope}", {"mode": "IMPORT"}) == {"mode": "IMPORT"}
+    for subject in ("swept", ":.swept:one"):
+        assert rest.refused("GET", f"/subjects/{subject}/versions?deleted=true") == (404, 40401)
+        assert rest.register(subject, record("s"), id=900, version=1) == 900
+        assert rest.ok("GET", f"/subjects/{subject}/versions?deleted=true") == [1]
+    assert rest.ok("GET", "/subjects/:.unswept:one/versions?deleted=true") == [1]
+    for scope in ("swept", ":.swept:"):
+        rest.ok("DELETE", f"/mode/{scope}")
 
 
 def test_a_version_that_is_not_the_next_is_refused(rest: Rest) -> None:

@@ -133,6 +133,13 @@ def test_without_one_there_is_no_name(principal: str, rules: list[str]) -> None:
         kerberos_name(principal, *rules)
 
 
+@pytest.mark.parametrize("form", ["$1$2", "$12", "$1$", "$$1"])
+def test_a_form_of_parts_that_there_are_not_gives_no_name(form: str) -> None:
+    """As in Kafka's KerberosShortNamer; a later rule does not help."""
+    with pytest.raises(NoName):
+        kerberos_name("ada@R.COM", f"RULE:[1:{form}]", "DEFAULT")
+
+
 @pytest.mark.parametrize("rule", ["", "NONE", "RULE:", "RULE:[x:$1]", "RULE:[1:$1](()s/a/b/", "RULE:[1:$1]s/(/b/"])
 def test_a_rule_that_can_not_be_read_ends_the_start(rule: str) -> None:
     with pytest.raises(ConfigError, match=r"principal\.to\.local\.rules"):
@@ -180,3 +187,11 @@ def test_a_dot_is_no_end_of_a_line_of_java(name: str, rule: str, expected: str |
             MappingRules(rule).user(name)
     else:
         assert MappingRules(rule).user(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("replaced", "expected"),  # as Kafka 4.4's SslPrincipalMapper answers
+    [("$1@$3", "x@$3"), ("$33$1", "$33x"), ("$10", "x0")],
+)
+def test_a_group_that_there_is_not_is_text_beside_one_that_there_is(replaced: str, expected: str) -> None:
+    assert MappingRules(f"RULE:^CN=(.*?),(.*)$/{replaced}/").user("CN=x,O=y") == expected

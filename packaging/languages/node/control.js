@@ -43,10 +43,10 @@ class ControlClient extends Operations {
   }
 
   async _call(method, path, { query = {}, body, text } = {}) {
-    const url = new URL(this.controlUrl + path)
+    const given = new URLSearchParams()
     for (const [name, value] of Object.entries(query)) {
-      if (value instanceof Uint8Array) url.searchParams.set(`${name}_base64`, Buffer.from(value).toString('base64'))
-      else if (value !== undefined && value !== null) url.searchParams.set(name, String(value))
+      if (value instanceof Uint8Array) given.set(`${name}_base64`, Buffer.from(value).toString('base64'))
+      else if (value !== undefined && value !== null) given.set(name, String(value))
     }
     const headers = this._token === undefined ? {} : { authorization: `Bearer ${this._token}` }
     let data
@@ -57,7 +57,10 @@ class ControlClient extends Operations {
       headers['content-type'] = 'application/json'
       data = JSON.stringify(body)
     }
-    const answer = await exchange(url, method, headers, data)
+    const url = new URL(this.controlUrl)
+    // A URL would lose the name of a group called '..'.
+    const target = `${url.pathname.replace(/\/$/, '')}${path}${String(given) && `?${given}`}`
+    const answer = await exchange(url, { method, path: target, headers }, data)
     const isJson = /^application\/(problem\+)?json\b/.test(answer.type)
     const said = isJson ? JSON.parse(answer.text, revive) : answer.text
     if (answer.status < 400) return said === null ? undefined : said
@@ -66,9 +69,9 @@ class ControlClient extends Operations {
 }
 
 /** Each call has a connection of its own: an idle one may be closed by the broker when the next call begins. */
-function exchange(url, method, headers, data) {
+function exchange(url, options, data) {
   return new Promise((resolve, reject) => {
-    const request = http.request(url, { method, headers, agent: false }, (response) => {
+    const request = http.request(url, { ...options, agent: false }, (response) => {
       const pieces = []
       response.on('data', (piece) => pieces.push(piece))
       response.on('error', reject)

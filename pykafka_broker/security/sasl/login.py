@@ -152,7 +152,7 @@ def _life_ms(token: str, wall: int) -> float:
 
 _DIGESTS = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 _FIRST = re.compile(r"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>[A-Za-z0-9+/=]+),i=(?P<iterations>\d{1,9})")
-_MOST_ITERATIONS = 1 << 20
+_FEWEST_ITERATIONS, _MOST_ITERATIONS = 4096, 1 << 20  # fewer make a password easy to guess from the answer
 _TOKEN_S = 3600
 
 
@@ -261,7 +261,7 @@ def _scram(digest: str, name: str, password: str, nonce: str) -> LoginSteps:
     except ValueError:
         raise LoginFailed("the peer's first message of SCRAM makes no sense") from None
     iterations = int(match["iterations"])
-    if not 0 < iterations <= _MOST_ITERATIONS:
+    if not _FEWEST_ITERATIONS <= iterations <= _MOST_ITERATIONS:
         raise LoginFailed(f"the peer asks for {iterations} iterations of SCRAM")
     salted = hashlib.pbkdf2_hmac(digest, password.encode(), salt, iterations)
     client_key = hmac.digest(salted, b"Client Key", digest)

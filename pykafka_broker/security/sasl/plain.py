@@ -60,7 +60,7 @@ class Plain:
         return right and known is not None
 
     def step(self, token: bytes, wall: int) -> Done:
-        count = token.count(b"\0") + 1
+        count = min(token.count(b"\0") + 1, 4)  # Kafka counts no further
         if count != 3:
             raise LoginRefused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {count}")
         authorization_id, name, password = token.decode("utf-8", "replace").split("\0")

@@ -87,14 +87,15 @@ def _keys(kind: int, proof: bytes) -> ScramKeys:
 _SAME_NONCE_SINCE = (4, 0)
 _NAMES = {kind: name for name, kind in SCRAM_MECHANISMS.items()}
 _MOST_BYTES = 1 << 16  # of a message
-# A value has no comma. A saslname has "=2C" for a comma and "=3D" for "=".
-_SASLNAME = r"(?:[^=,\0]|=2C|=3D)+"
+# A value has no comma. A saslname has "=2C" for a comma and "=3D" for "=". Kafka takes ASCII alone, in names too.
+_SASLNAME = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_EXTENSIONS = r"(?:,[A-Za-z]+=[\x01-\x2b\x2d-\x7f]+)*"
 _FIRST = re.compile(
     rf"(?P<header>n,(?:a=(?P<authorization_id>{_SASLNAME}))?,)"
-    rf"(?P<bare>n=(?P<name>{_SASLNAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[A-Za-z]+=[^,\0]+)*))"
+    rf"(?P<bare>n=(?P<name>{_SASLNAME}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>{_EXTENSIONS}))"
 )
 _FINAL = re.compile(
-    r"(?P<without_proof>c=(?P<binding>[A-Za-z0-9+/]+=*),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,\0]+)*)"
+    rf"(?P<without_proof>c=(?P<binding>[A-Za-z0-9+/]+=*),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+){_EXTENSIONS})"
     r",p=(?P<proof>[A-Za-z0-9+/]+=*)"
 )
 
@@ -134,7 +135,8 @@ class Scram:
         if match is None:
             raise self._refusal()
         name = _plain_name(match["name"])
-        if "tokenauth=true" in match["extensions"].lower().split(","):
+        extensions = dict(each.split("=", 1) for each in match["extensions"].split(",")[1:])
+        if extensions.get("tokenauth", "").lower() == "true":
             login = token_login(self._realm, self._kind, name)
             keys = None if login is None else login.keys
             if login is not None:

@@ -102,13 +102,20 @@ NEW = """// a licence
 def test_facts_come_out_of_jars_without_prose(tmp_path: Path) -> None:
     jar(tmp_path, "kafka-clients-4.9.0.jar", NEW)
     jar(tmp_path, "other-1.0.jar", "not a schema")
-    found, releases = read_jars([tmp_path])
-    assert releases == {"4.9.0"}
+    found, release = read_jars([tmp_path])
+    assert release == "4.9.0"
     (read,) = found["clients", "MadeUpRequest"]["fields"]
     assert read == {
         "name": "A", "type": "string", "versions": "0+", "tag": 0,
         "taggedVersions": "2+", "nullableVersions": "2+",
     }  # fmt: skip
+
+
+def test_jars_of_two_releases_are_not_mixed(tmp_path: Path) -> None:
+    jar(tmp_path, "kafka-clients-4.9.0.jar", NEW)
+    jar(tmp_path, "kafka-clients-4.10.0.jar", NEW.replace('"1-2"', '"1-3"'))
+    with pytest.raises(ValueError, match=r"several releases: 4\.10\.0, 4\.9\.0"):
+        import_release([tmp_path], tmp_path / "schemas")
 
 
 def test_a_release_is_laid_over_the_schemas(tmp_path: Path) -> None:

@@ -73,6 +73,21 @@ def test_a_reason_has_its_path_and_keeps_braces_that_a_name_has() -> None:
     )
 
 
+def test_a_branch_of_a_written_union_is_in_the_path() -> None:
+    found = parse('"int"', {}).differences(parse('["long", "int", "string"]', {}))
+    assert ["path '/0'" in found[0], "path '/2'" in found[1]] == [True, True]
+
+
+def test_an_error_is_a_record() -> None:
+    assert kinds(record(), {"type": "error", "name": "R", "fields": []}) == []
+
+
+def test_a_field_that_meets_two_written_fields_is_refused() -> None:
+    reader = record({"name": "new", "type": "int", "aliases": ["old"]})
+    assert kinds(reader, record("old")) == []
+    assert kinds(reader, record("new", "old")) == ["AMBIGUOUS_FIELD"]
+
+
 def test_very_large_unions_are_compared_by_their_names() -> None:
     branches = [{"type": "fixed", "name": f"F{number}", "size": 1} for number in range(5_000)]
     comparison = _Comparison(Effort())

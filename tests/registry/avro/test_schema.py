@@ -53,7 +53,7 @@ def test_a_schema_that_refers_to_others_keeps_their_names() -> None:
     assert [each.name for each in found.type.fields[0].type.fields] == ["s"]
 
 
-@pytest.mark.parametrize("text", ['"string"', "string", '{"type":"string"}', '{"type":{"type":"string"}}'])
+@pytest.mark.parametrize("text", ['"string"', "string", '{"type":"string"}', '{"type":"string","doc":"d","size":1}'])
 def test_a_primitive_is_one_however_it_is_written(text: str) -> None:
     assert parse(text, {}).canonical == '"string"'
 
@@ -69,6 +69,8 @@ def test_a_primitive_is_one_however_it_is_written(text: str) -> None:
         ["int", "int"],
         {"type": "array"},
         {"type": "map", "values": "Z"},
+        {"type": {"type": "string"}},
+        {"type": "fixed", "name": "F", "size": 2**31 - 8},
         {"type": "enum", "name": "E", "symbols": ["A", "A"]},
         {"type": "enum", "name": "E", "symbols": ["A-b"]},
         {"type": "enum", "name": "E", "symbols": ["A"], "default": "B"},
@@ -80,11 +82,18 @@ def test_a_primitive_is_one_however_it_is_written(text: str) -> None:
         record("x", "x"),
         record("a-b"),
         record("x", name="1R"),
+        record("x", name="R\u00b2"),
+        record("x", name="\U0001d49c"),
+        record("x", aliases=["a-b"]),
         record("x", name="int"),
         record({"name": "x"}),
         record({"name": "x", "type": "int", "default": "s"}),
         record({"name": "x", "type": ["null", "int"], "default": "s"}),
         record({"name": "x", "type": "int", "order": "up"}),
+        record({"name": "x", "type": "int", "order": None}),
+        record({"name": "x", "type": "double", "default": "INF"}),
+        record({"name": "x", "type": ["double", "null"], "default": "NaN"}),
+        record({"name": "x", "type": "Later"}),
         record({"name": "x", "type": "int", "aliases": "y"}),
         [record("x"), record("y")],
     ],
@@ -92,6 +101,47 @@ def test_a_primitive_is_one_however_it_is_written(text: str) -> None:
 def test_what_is_no_schema_is_refused(schema: Any) -> None:
     with pytest.raises(InvalidSchema):
         parse(json.dumps(schema), {})
+
+
+@pytest.mark.parametrize(
+    ("schema", "canonical"),  # as Avro 1.12.1 for Java reads and writes them
+    [
+        (record("x", name="Größe", namespace="日本"), None),
+        (record("x", name="A\u0663"), None),
+        (record("x", size=1, default=2, order=3), record("x", default=2, order=3)),
+        ({"type": "array", "items": "int", "name": "n", "p": 1}, {"type": "array", "items": "int", "p": 1}),
+        (
+            {"type": "enum", "name": "E", "symbols": ["A"], "default": 1},
+            {"type": "enum", "name": "E", "symbols": ["A"]},
+        ),
+        (
+            record({"name": "x", "type": "int", "order": "IGNORE"}),
+            record({"name": "x", "type": "int", "order": "ignore"}),
+        ),
+        (
+            record({"name": "x", "type": "float", "default": "1.5"}),
+            record({"name": "x", "type": "float", "default": 1.5}),
+        ),
+        (record({"name": "x", "type": "double", "default": "-Infinity"}), None),
+        (
+            record({"name": "x", "type": "int", "aliases": ["y", "y"]}),
+            record({"name": "x", "type": "int", "aliases": ["y"]}),
+        ),
+        (
+            record({"name": "x", "type": "S"}, {"name": "y", "type": record(name="S")}),
+            record({"name": "x", "type": record(name="S")}, {"name": "y", "type": "S"}),
+        ),
+    ],
+)
+def test_a_schema_is_read_as_by_the_java_library(schema: Any, canonical: Any) -> None:
+    assert json.loads(parse(json.dumps(schema), {}).canonical) == (canonical or schema)
+
+
+def test_a_default_is_checked_when_its_type_is_known() -> None:
+    later = {"name": "y", "type": record("a", name="S")}
+    parse(json.dumps(record({"name": "x", "type": "S", "default": {"a": 1}}, later)), {})
+    with pytest.raises(InvalidSchema, match="Invalid default for field x"):
+        parse(json.dumps(record({"name": "x", "type": "S", "default": {}}, later)), {})
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"type":"int","type":"int"}', '{"type":"int","x":NaN}'])

@@ -98,6 +98,7 @@ def test_a_peer_that_does_not_know_the_password_is_not_trusted() -> None:
         b"\xff",
         b"r=other,s=c2FsdA==,i=4096",
         b"r=clientNonce,s=c2FsdA==,i=999999999",
+        b"r=clientNonce,s=c2FsdA==,i=4095",  # as for Kafka's clients
         b"r=clientNonce,s=a,i=4096",
         b"r=clientNonce,s=c2FsdA==,i=4096,\xff",
     ],

@@ -73,7 +73,7 @@ def test_very_many_parts_are_only_counted() -> None:
     token = bytes(500_000)
     tracemalloc.start()
     try:
-        with pytest.raises(LoginRefused, match="expected 3 tokens, got 500001"):
+        with pytest.raises(LoginRefused, match=r"expected 3 tokens, got 4$"):
             step(token)
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:

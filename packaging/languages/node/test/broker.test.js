@@ -56,6 +56,12 @@ describe('a broker', () => {
     assert.strictEqual((await broker.records('orders', { limit: 7 })).length, 7)
   })
 
+  test('is asked about any name', async () => {
+    for (const name of ['..', '.', 'a/../b', 'a b?c#d']) {
+      await assert.rejects(broker.group(name), (error) => error.status === 404 && error.message.includes(name))
+    }
+  })
+
   test('refuses with its own sentence', async () => {
     await assert.rejects(broker.topic('nowhere'), (error) => {
       assert.ok(error instanceof ControlError)
