@@ -544,16 +544,17 @@ class LogManager:
         A log that no request has loaded is loaded for it, since its records expire too; a log that was made since the
         start and never loaded is empty.
         """
-        try:
-            directory = self._where.get(key)
-            if directory is not None and directory.online and not self.is_fresh(*key):
-                from pykafka_broker.log.retention import retain  # no start waits for the import
+        directory = self._where.get(key)
+        if directory is None or not directory.online or self.is_fresh(*key):
+            return 0
+        from pykafka_broker.log.retention import retain  # no start waits for the import
 
-                return retain(self.get(*key), self.clock.wall, most)
+        try:
+            return retain(self.get(*key), self.clock.wall, most)
         except (ApiError, DamagedLog) as error:
             logger.warning("No retention for %s-%d: %s", *key, error)
         except OSError as error:
-            self.loaded[key].storage_error(error)
+            self.directory_failed(directory, error)
         return 0
 
     def copies(self) -> list[tuple[PartitionKey, LogDirectory]]:

@@ -99,6 +99,18 @@ def test_retention_makes_room_on_a_full_disk(tmp_path: Path) -> None:
     assert log.log_start_offset == log.log_end_offset == 10
 
 
+def test_a_disk_that_fails_twice_in_one_retention_is_offline(tmp_path: Path) -> None:
+    """The sync of the rolled segment fails first, which takes the log out of service."""
+    fs = FailingFileSystem()
+    logs = manager(tmp_path, fs)
+    logs.topic_config = lambda topic: topic_config(retention_ms=1)
+    logs.start(NOW)
+    logs.create("t", 0, TOPIC_ID, NOW).append(batch(), NOW)
+    fs.failures = {"sync .log": errno.EIO, "rename .log": errno.EIO}
+    logs.on_deadline(NOW + 100 * MINUTE)
+    assert not logs.directories[0].online
+
+
 def test_compacted_topics_keep_old_segments(tmp_path: Path) -> None:
     logs = started(tmp_path)
     logs.topic_config = lambda topic: topic_config(segment_bytes=500, retention_ms=1, cleanup_policy=["compact"])
