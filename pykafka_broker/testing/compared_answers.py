@@ -23,11 +23,12 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Fields, leaves, uuid_text
 from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
-from pykafka_broker.records.header import HEADER_SIZE, Buffer, batch_of, iter_batches
+from pykafka_broker.records.header import HEADER_SIZE, MAGIC_OFFSET, Buffer, batch_of, iter_batches
 from pykafka_broker.records.record import iter_records
 from pykafka_broker.testing.recorded_messages import RecordedMessages, partitions_in
 from pykafka_broker.testing.recording import Recorded, Recording
 
+_MAGIC_OF_BATCHES = 2
 _MOST_SHOWN = 60  # characters of a value
 NODE = "node id"
 _PRODUCER = "producer id"
@@ -266,6 +267,10 @@ def _records(recorded: Any, replayed: Any, path: str, of_cluster: bool) -> Itera
 def _outline(records: Any) -> Iterator[Any]:
     """Yield offset, key, value and headers of each record; of a batch that can't be read, its bytes."""
     data = bytes(records or b"")
+    if is_message_set(data):
+        with suppress(CorruptBatch):  # what was fetched ends anywhere
+            yield from ((each.offset, each.key, each.value, each.headers) for each in iter_messages(data))
+        return
     at = 0
     try:
         for header, batch in iter_batches(data):
@@ -278,8 +283,13 @@ def _outline(records: Any) -> Iterator[Any]:
                 yield header.base_offset, bytes(batch[HEADER_SIZE:])
     except TruncatedBatch:  # what was fetched ends anywhere
         pass
-    except CorruptBatch:  # an older format
+    except CorruptBatch:
         yield data[at:]
+
+
+def is_message_set(data: bytes) -> bool:
+    """Return whether records are of a format before batches."""
+    return len(data) > MAGIC_OFFSET and data[MAGIC_OFFSET] < _MAGIC_OF_BATCHES
 
 
 def _shown(value: Any) -> str:

@@ -20,10 +20,13 @@ from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import PartitionKey, TopicPartition
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Message, leaves, uuid_text
+from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.records.conversion import iter_messages
 from pykafka_broker.records.errors import CorruptBatch
-from pykafka_broker.records.header import BatchHeader, iter_batches
+from pykafka_broker.records.header import BatchHeader, iter_batches, read_header
 from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.testing.cluster_recording import MOVE_LEADER, served
+from pykafka_broker.testing.compared_answers import is_message_set
 from pykafka_broker.testing.control_client import in_path
 from pykafka_broker.testing.recorded_coordinators import (
     OF_COORDINATORS,
@@ -279,7 +282,7 @@ class _Found:
     def _note_offset(self, struct: Any, name: str, key: PartitionKey) -> None:
         if name == "records":
             with suppress(CorruptBatch):
-                for header, batch in iter_batches(bytes(struct.records or b"")):
+                for header, batch in _batches_in(bytes(struct.records or b"")):
                     if not hasattr(struct, "high_watermark"):
                         continue  # of a producer: the broker chooses the offsets
                     self.batches.setdefault(key, {})[header.base_offset] = header, batch
@@ -347,7 +350,7 @@ class _Played:
             def note(struct: Any, name: str, key: PartitionKey) -> None:
                 if name == "records":
                     with suppress(CorruptBatch):
-                        for header, _ in iter_batches(bytes(struct.records or b"")):
+                        for header, _ in _batches_in(bytes(struct.records or b"")):
                             ends[key] = header.last_offset + 1
 
             self._found.visit(message.response, note)
@@ -383,7 +386,7 @@ class _Played:
 
         def note_batches(struct: Any, name: str, key: PartitionKey) -> None:
             with suppress(CorruptBatch):
-                headers[key] = [header for header, _ in iter_batches(bytes(struct.records or b""))]
+                headers[key] = [header for header, _ in _batches_in(bytes(struct.records or b""))]
 
         self._found.visit(message.response, note_base)
         self._found.visit(message.request, note_batches)
@@ -424,13 +427,25 @@ class _Played:
         if name != "records":
             setattr(struct, name, max(0, getattr(struct, name) - first))
         elif hasattr(struct, "high_watermark") and struct.records:
-            data = bytes(struct.records)
-            with suppress(CorruptBatch):
-                moved = [
-                    (header.base_offset - first).to_bytes(8, "big") + bytes(batch[8:])
-                    for header, batch in iter_batches(data)
-                ]
-                struct.records = b"".join(moved)
+            moved = bytearray()
+            with suppress(CorruptBatch):  # what was fetched ends anywhere
+                for header, batch in _batches_in(bytes(struct.records)):
+                    moved += (header.base_offset - first).to_bytes(8, "big") + bytes(batch[8:])
+            struct.records = bytes(moved)
+
+
+def _batches_in(data: bytes) -> Iterator[tuple[BatchHeader, memoryview]]:
+    """Yield the batches of a field; of a message set, which old clients write and read, a batch for each message."""
+    if not is_message_set(data):
+        yield from iter_batches(data)
+        return
+    for message in iter_messages(data):
+        offset, message.offset = message.offset, 0
+        builder = BatchBuilder()
+        builder.extend([message])
+        batch = builder.build()
+        batch[:8] = offset.to_bytes(8, "big")
+        yield read_header(batch), memoryview(batch)
 
 
 def _as_given(record: BatchRecord, partition: int) -> dict[str, Any]:
@@ -439,7 +454,7 @@ def _as_given(record: BatchRecord, partition: int) -> dict[str, Any]:
     given = {
         "key_base64": in_base64(record.key),
         "value_base64": in_base64(record.value),
-        "timestamp": record.timestamp,
+        "timestamp": record.timestamp if record.timestamp >= 0 else None,
     }
     return {
         "partition": partition,

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer
 from interop.proxied import Proxy
 from pykafka_broker.cli import main
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.fetch_request import FetchRequest
+from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from pykafka_broker.protocol.messages.list_offsets_request import ListOffsetsRequest
 from pykafka_broker.protocol.messages.list_offsets_response import (
@@ -35,12 +35,15 @@ from pykafka_broker.protocol.messages.offset_for_leader_epoch_response import (
     OffsetForLeaderTopicResult,
 )
 from pykafka_broker.protocol.runtime import Message
-from pykafka_broker.testing import KafkaBroker, KafkaCluster
+from pykafka_broker.records.conversion import build_message_set
+from pykafka_broker.records.record import BatchRecord
+from pykafka_broker.steps import at_once
+from pykafka_broker.testing import KafkaBroker, KafkaCluster, replay_recording
 from pykafka_broker.testing.compared_answers import Ids
 from pykafka_broker.testing.partial_recordings import by_node
 from pykafka_broker.testing.recorded_coordinators import Coordinated
 from pykafka_broker.testing.recorded_messages import RecordedMessages
-from pykafka_broker.testing.recording import Recorded, Recording, read_recording
+from pykafka_broker.testing.recording import Recorded, Recording, lines_of, read_recording
 from tests.cli.test_trace_capture import pcap, segment
 from tests.testing.test_recorded_coordinators import exchange
 
@@ -247,6 +250,29 @@ def test_a_leader_moves_while_its_fetch_waits_and_is_told_late() -> None:
     assert (move.at, json.loads(move.call[2])["leader"] if move.call else 0) == (20, 2)
     answers = [RecordedMessages(each).response for each in played if each.request[:2] == b"\0\3"]
     assert [each.topics[0].partitions[0].leader_id for each in answers] == [1, 1, 1, 2, 2]
+
+
+def test_message_sets_that_were_there_before_are_made_and_compared(tmp_path: Path) -> None:
+    """A client of Kafka 0.10 reads what was written before the capture, from an offset in the middle."""
+    messages = at_once(build_message_set([BatchRecord(7, 1_000, b"k", b"a"), BatchRecord(8, 2_000, None, b"b")], 1))
+    broker = MetadataResponseBroker(1, "10.0.0.1", 9092)
+    there = MetadataResponseTopic(name="orders", partitions=[MetadataResponsePartition(leader_id=1, isr_nodes=[1])])
+    asked = FetchTopic("orders", partitions=[FetchPartition(0, fetch_offset=7, partition_max_bytes=1000)])
+    cut = messages + messages[:20]  # as an old broker cuts its answers
+    found = FetchableTopicResponse("orders", partitions=[PartitionData(0, high_watermark=9, records=cut)])
+    events = [
+        exchange(MetadataRequest(), MetadataResponse(brokers=[broker], topics=[there]), 1),
+        exchange(FetchRequest(topics=[asked]), FetchResponse(responses=[found]), 2)._replace(at=2, answered=3),
+    ]
+    path = tmp_path / "old.jsonl"
+    path.write_text("".join(f"{line}\n" for line in lines_of(Recording([], events, "a capture"))))
+    with KafkaBroker(emulate="2.8", in_process=True) as old:
+        replay = replay_recording(path, on=old)
+        assert [(each.key, each.value, each.timestamp) for each in old.records("orders")] == [
+            ("k", "a", 1_000),
+            (None, "b", 2_000),
+        ]
+    assert [str(each) for each in replay.differences if each.request == "Fetch v2"] == []
 
 
 def test_ends_of_epochs_that_a_fresh_broker_does_not_have_are_not_compared() -> None:
