@@ -63,7 +63,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     own["spark.sql.adaptive.enabled"] = "false"
     formats = Settings(master="local[2]", shuffle_partitions=2, spark=QUICK | own, table_format=tables.formats()[-1])
     session = build_session(formats, "tests")
-    yield session
+    with pytest.MonkeyPatch.context() as patch:
+        # `main` sets its own in the session: by default, all tests after the first such one had twice the tasks.
+        patch.setenv("PIPELINE_SHUFFLE_PARTITIONS", str(formats.shuffle_partitions))
+        yield session
     session.stop()
 
 

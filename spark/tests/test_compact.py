@@ -208,7 +208,7 @@ def test_killed_again_and_again(
     for _ in range(6 if slow else 1):
         if len(files_of(copied)) > DAYS:
             job = start("compact", copied)
-            kill_at_random(job, copied, draw, progress, eventually, longest_s=0.4, may_end=True)
+            kill_at_random(job, copied, draw, [progress], eventually, longest_s=0.4, may_end=True)
         assert ids(spark, copied).keys() == once(range(120)).keys()
     compact.run(make_context(copied))
     assert ids(spark, copied) == once(range(120))

@@ -1,6 +1,7 @@
 """Streams that go on while the world around them changes."""
 
 import dataclasses
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -11,7 +12,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 from pyspark.sql import SparkSession
 
-from pipeline import aggregate, silver, store, topics
+from pipeline import aggregate, runner, silver, store, topics
 from pipeline.database import open_database
 from pipeline.errors import CheckpointError, DataLoss, StoreError
 from pipeline.settings import Settings
@@ -161,10 +162,19 @@ def written(job: ModuleType, settings: Settings, spark: SparkSession) -> int:
 @pytest.mark.parametrize("job", [silver, aggregate, store], ids=["silver", "aggregate", "store"])
 def test_a_topic_that_is_made_anew_under_a_running_job(
     job: ModuleType, make_settings: Any, make_context: Any, make_topic: Any, start_job: Any, put: Any, event: Any,
-    admin: AdminClient, spark: SparkSession,
+    admin: AdminClient, spark: SparkSession, monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
-    """The new topic has more records than were read of the old one, so to Spark it is the old one with new records."""
-    settings = make_settings(trigger="8 seconds")
+    """The new topic has more records than were read of the old one, so to Spark it is the old one with new records. The
+    first batch ends when the new topic is there: Spark asks for no offsets meanwhile."""
+    settings = make_settings(trigger="asap")
+    is_anew, after = threading.Event(), runner._after
+
+    def after_and_wait(*batch: Any) -> dict[str, Any]:
+        counts = after(*batch)
+        assert is_anew.wait(60)
+        return counts
+
+    monkeypatch.setattr(runner, "_after", after_and_wait)
     topic = make_topic(settings.bronze_topic)
     put(topic, [event(n) for n in range(10)])
     running = start_job(job.run, make_context(settings))
@@ -172,6 +182,7 @@ def test_a_topic_that_is_made_anew_under_a_running_job(
     admin.delete_topics([topic])[topic].result(30)
     make_topic(topic)
     put(topic, [event(n) for n in range(100, 115)])
+    is_anew.set()
     with pytest.raises(CheckpointError, match=f"topic {topic} was deleted and made anew while the job read it"):
         running.result.result(60)
     assert written(job, settings, spark) == 10

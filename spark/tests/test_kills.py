@@ -1,6 +1,6 @@
 """Every job that writes tables, in every format, killed at random moments and compared with plain Python.
 
-By default one kill of each of two jobs; with --slow 24 over all jobs and formats. (Others: store in
+By default one kill of two jobs at once; with --slow 24 over all jobs and formats. (Others: store in
 `test_crash.py`, compact in `test_compact.py`, silver from a bronze table in `test_bronze.py`.)
 """
 
@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ from pipeline import aggregate, bronze, compact, compacted, reference, replay, r
 from pipeline.context import Context
 from pipeline.generate import Generator
 from pipeline.settings import PARQUET, Settings
-from tests.killed import kill_at_random, start
+from tests.killed import flow, kill_at_random, start, start_flows
 from tests.readers import rows_without_spark
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
@@ -34,13 +35,14 @@ CHANGES: dict[str, dict[str, Any]] = {  # settings of the jobs
     "replay": BOUNDS,
     "compacted": {},
 }
-OPTIONS = {  # on the command line
-    "silver": {"rules": f"large={json.dumps(RULES['large'])}"},
+OPTIONS: dict[str, dict[str, Any]] = {  # on the command line
+    "silver": {"rules": RULES},
     "sessions": {"watermark": "5 minutes", "gap": "20 seconds"},
     "replay": BOUNDS,
 }
 BOUNDED = ("replay", "compacted")  # jobs that end by themselves
 BY_DEFAULT = ("aggregate", "sessions")
+TOGETHER = [BY_DEFAULT, ("bronze", "silver"), *((job,) for job in BOUNDED)]  # flows of one driver
 KILLS = 24 // (len(CHANGES) * len(tables.formats()))
 Put = Callable[[str, list[Any]], None]
 Check = Callable[[Context, list[Any], Put], None]
@@ -138,35 +140,47 @@ CHECKS: dict[str, Check] = {
 }
 
 
-@pytest.mark.parametrize("job", CHANGES)
+def files_below(folder: str) -> list[str]:
+    return [name for _, _, names in os.walk(folder) for name in names]
+
+
+@pytest.mark.parametrize("jobs", TOGETHER, ids="-".join)
 def test_killed_at_random(
-    job: str, table_format: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any, eventually: Any,
-    slow: bool, spark: SparkSession,
+    jobs: tuple[str, ...], table_format: str, make_settings: Any, make_context: Any, make_topic: Any, put: Any,
+    eventually: Any, slow: bool, spark: SparkSession,
 ) -> None:  # fmt: skip
-    if not slow and job not in BY_DEFAULT:
-        pytest.skip("--slow kills it, too")
-    changes = {"late_share": 0.05, "broken_share": 0.03, **CHANGES[job]}
-    settings = make_settings(events=4000, max_offsets_per_trigger=30, table_format=table_format, **changes)
-    topic = make_topic(settings.bronze_topic, 2)
-    lines = list(Generator(settings).lines())
-    put(topic, [{"value": line.encode(), "partition": n % 2, "key": str(n % 500)} for n, line in enumerate(lines)])
-    settings = dataclasses.replace(settings, topic=topic)  # of the jobs that read any
-    options = {"table_format": table_format, **OPTIONS.get(job, {})}
-    if job == "aggregate":
-        options["windows_topic"] = settings.windows_topic
-    if job == "compacted":
-        options["topic"] = topic
-    draw = random.Random(f"{job} {table_format}")
+    if not slow and jobs != BY_DEFAULT:
+        pytest.skip("--slow kills them, too")
+    each: dict[str, Settings] = {}
+    options: dict[str, dict[str, Any]] = {}
+    for job in jobs:
+        changes = {"late_share": 0.05, "broken_share": 0.03, **CHANGES[job]}
+        settings = make_settings(events=4000, max_offsets_per_trigger=30, table_format=table_format, **changes)
+        topic = make_topic(f"{settings.bronze_topic}.{job}", 2)
+        lines = list(Generator(settings).lines())
+        put(topic, [{"value": line.encode(), "partition": n % 2, "key": str(n % 500)} for n, line in enumerate(lines)])
+        each[job] = dataclasses.replace(settings, bronze_topic=topic, topic=topic)
+        options[job] = {"table_format": table_format, **OPTIONS.get(job, {})}
+        if job == "aggregate":
+            options[job]["windows_topic"] = settings.windows_topic
+        if job == "compacted":
+            options[job]["topic"] = topic
+    draw, is_bounded = random.Random(f"{jobs} {table_format}"), jobs[0] in BOUNDED
     for _ in range(KILLS if slow else 1):
-        process = start(job, settings, **options)
+        if is_bounded:
+            process = start(jobs[0], settings, **options[jobs[0]])
+        else:
+            process = start_flows(settings, {job: flow(job, each[job], **options[job]) for job in jobs})
+        folders = [settings.data_dir] if is_bounded else [settings.path(f"checkpoints/{job}") for job in jobs]
         kill_at_random(
             process,
             settings,
             draw,
-            lambda: [name for _, _, names in os.walk(settings.data_dir) for name in names],
+            [partial(files_below, folder) for folder in folders],
             eventually,
-            longest_s=1.0 if job in BOUNDED else 3.0,
-            may_end=job in BOUNDED,
+            longest_s=1.0 if is_bounded else 3.0,
+            may_end=is_bounded,
         )
-    context = make_context(dataclasses.replace(settings, max_offsets_per_trigger=0))
-    CHECKS[job](context, context.kafka.read_all(topic), put)
+    for job in jobs:
+        context = make_context(dataclasses.replace(each[job], max_offsets_per_trigger=0))
+        CHECKS[job](context, context.kafka.read_all(each[job].bronze_topic), put)
