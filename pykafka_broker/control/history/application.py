@@ -287,9 +287,7 @@ def _behind_later(evidence: Evidence, pairs: Iterable[_Latest]) -> Finding | Non
                 return _finding(
                     "out of order", text, each.output, [*inputs, *_came_out(evidence, [before.output, each.output])]
                 )
-        key = each.output.partition, each.input.partition
-        if key not in latest or latest[key].input.offset < each.input.offset:
-            latest[key] = each
+        latest[each.output.partition, each.input.partition] = each
     return None
 
 

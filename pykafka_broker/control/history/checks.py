@@ -141,7 +141,7 @@ def _lost_writes(evidence: Evidence, twice: Collection[int]) -> Iterator[Finding
 
 
 def _missing(fact: Produced, outline: Outline) -> str:
-    if fact.offset + max(fact.count, 1) <= outline.start or (fact.offset < outline.start and not fact.count):
+    if fact.offset + max(fact.count, 1) <= outline.start:
         return ""
     if fact.offset >= outline.end:
         return f"the log ends at {outline.end}"
@@ -178,7 +178,7 @@ def _duplicates(evidence: Evidence) -> Iterator[Finding]:
         for batch in outline.batches:
             if batch.producer_id >= 0 and batch.outcome not in MARKERS:
                 copies[batch.producer_id, batch.epoch, batch.sequence].append(batch)
-            elif batch.producer_id < 0 and batch.is_as_sent:
+            elif batch.producer_id < 0:
                 copies[batch.crc, batch.records].append(batch)
         for first, *others in copies.values():
             sent = evidence.attempts(partition, first) if others else []
@@ -269,7 +269,7 @@ def _out_of_sequence(evidence: Evidence) -> Iterator[Finding]:
     for partition, outline in evidence.outlines.items():
         last: dict[tuple[int, int], BatchOutline] = {}
         for batch in outline.batches:
-            if batch.producer_id < 0 or batch.outcome in MARKERS or batch.sequence < 0:
+            if batch.producer_id < 0 or batch.sequence < 0:  # a marker has no number
                 continue
             before = last.get((batch.producer_id, batch.epoch), batch)
             if 0 < before.sequence - batch.sequence < _HALF_OF_ALL_SEQUENCES:  # numbers begin anew after the highest
@@ -366,7 +366,7 @@ def _unacknowledged_reads(evidence: Evidence) -> Iterator[Finding]:
     told: set[tuple[PartitionKey, int]] = set()
     for fact, partition, batches in _reads(evidence):
         for batch in batches:
-            sent = () if batch.outcome in MARKERS else evidence.attempts(partition, batch)
+            sent = evidence.attempts(partition, batch)
             if not sent or any(each.done or not each.acks for each in sent) or (partition, batch.base) in told:
                 continue
             told.add((partition, batch.base))
@@ -495,7 +495,7 @@ def _read_edges(evidence: Evidence, transactions: _Transactions) -> Iterator[Edg
     begun: dict[tuple[str, PartitionKey], int] = {}  # by client, where it fetched first
     for fact in evidence.facts:
         if isinstance(fact, Fetched):
-            begun.setdefault((fact.client, (fact.topic, fact.partition)), max(fact.position, fact.base))
+            begun.setdefault((fact.client, (fact.topic, fact.partition)), fact.base)
         for commit in evidence.commits_at(fact):
             partition = commit.topic, commit.partition
             first = positions.get((commit.group, partition))

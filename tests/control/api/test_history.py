@@ -77,6 +77,7 @@ def test_an_application_is_judged(recorded: KafkaBroker) -> None:
     ("body", "status", "detail"),
     [
         ({"input": "in"}, 400, "input and output are given together"),
+        ({"output": "out"}, 400, "input and output are given together"),
         ({"order": "key"}, 400, "order is of an application: input and output are missing"),
         ({"guarantee": "at_least_once"}, 400, "guarantee is of an application: input and output are missing"),
         ({"input": "x", "output": "y", "seen_by": "g"}, 400, "seen_by is of the whole history: leave out input and"),

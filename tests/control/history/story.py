@@ -14,6 +14,7 @@ from pykafka_broker.control.history.facts import (
     Fact,
     Fetched,
     GroupReset,
+    Joined,
     Located,
     OffsetCommitted,
     Produced,
@@ -148,6 +149,9 @@ class Story:
                 **self._common(client, address, True, error),
             )
         )
+
+    def joined(self, client: str, member: str, group: str = "billing") -> None:
+        self._note(Joined(group=group, member=member, **self._common(client, None, True, "")))
 
     def located(self, offset: int, client: str = "reader") -> None:
         self._note(Located(topic="orders", partition=0, offset=offset, **self._common(client, None, True, "")))

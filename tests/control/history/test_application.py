@@ -55,20 +55,28 @@ def test_an_input_without_id_is_refused_unless_it_wants_no_output() -> None:
 def test_a_question_that_nothing_could_answer_is_refused() -> None:
     with pytest.raises(ValueError, match="neither topic has records: nothing could be lost"):
         judged([], [])
-    assert judged([], records("out", "x")) == ["invented out@0"]
+    for stray in ("x", None):
+        assert judged([], records("out", stray)) == ["invented out@0"]
+    assert judged(records("in", "a"), records("out", None), "at_most_once") == ["invented out@0"]
+    with pytest.raises(ValueError, match="topic both is input and output"):
+        judged(records("both", "a"), records("both", "a"))
     assert judged(records("in", "a"), [], "at_least_once") == ["lost in@0"]
     with pytest.raises(ValueError, match="the output has no records: with at_most_once nothing could be doubled"):
         judged(records("in", "a"), [], "at_most_once")
     inputs, outputs, key, order = records("in", "a"), records("out", "a"), identify_by("key"), identify_by("/nope")
     with pytest.raises(ValueError, match="no input record has an order"):
         verdict(Story().evidence(), inputs, outputs, key, "exactly_once", order=order)
+    assert len(verdict(Story().evidence(), [], outputs, key, "exactly_once", order=order)) == 1
+
+
+VALUE = b'{"order": {"id": 7}, "items": ["x"], "~1": 1, "a/b": {"y": 2, "x": 1}}'
 
 
 @pytest.mark.parametrize(
     ("expression", "id"),
     [
         ("key", b"k"),
-        ("value", b'{"order": {"id": 7}, "items": ["x"]}'),
+        ("value", VALUE),
         ("header:trace", b"t"),
         ("header:other", None),
         ("/order/id", "7"),
@@ -77,10 +85,12 @@ def test_a_question_that_nothing_could_answer_is_refused() -> None:
         ("/order", '{"id": 7}'),
         ("/order/id/more", None),
         ("/missing", None),
+        ("/~01", "1"),
+        ("/a~1b", '{"x": 1, "y": 2}'),
     ],
 )
 def test_an_expression_gives_the_id(expression: str, id: object) -> None:
-    record = PlainRecord("t", 0, 0, b"k", b'{"order": {"id": 7}, "items": ["x"]}', (("trace", b"t"),))
+    record = PlainRecord("t", 0, 0, b"k", VALUE, (("trace", b"t"),))
     assert identify_by(expression)(record) == id
 
 
@@ -152,6 +162,24 @@ def test_an_output_of_a_deleted_input_is_not_invented() -> None:
     assert verdict(story.evidence(), inputs, records("out", "a", "b"), identify_by("key"), "exactly_once") == []
 
 
+def test_an_output_is_invented_though_other_outputs_were_deleted() -> None:
+    story = Story()
+    story.produced("out")
+    story.produced("out")
+    story.starts["out"] = 1
+    outputs = [PlainRecord("out", 0, 1, b"b", b"")]
+    found = verdict(story.evidence(), records("orders", "a"), outputs, identify_by("key"), "at_most_once")
+    assert [each.anomaly for each in found] == ["invented"]
+
+
+def test_a_commit_of_a_records_own_offset_is_not_told() -> None:
+    story = Story()
+    story.produced()
+    story.committed(0)
+    (found,) = verdict(story.evidence(), records("orders", "a"), [], identify_by("key"), "at_least_once")
+    assert found.way[-1] == "never committed"
+
+
 # -- order
 
 
@@ -201,6 +229,16 @@ def test_a_key_in_two_partitions_of_the_output_is_split() -> None:
     )
 
 
+def test_outputs_in_two_partitions_have_no_order() -> None:
+    inputs = placed("orders", "1", "2")
+    found = ordered(Story(), inputs, [*placed("billed", "2"), *placed("billed", "1", partition=1)])
+    assert [each.anomaly for each in found] == ["split key"]
+
+
+def test_an_id_that_came_in_twice_has_no_order() -> None:
+    assert ordered(Story(), placed("orders", "1", "2", "1"), placed("billed", "2", "1", "1")) == []
+
+
 def test_a_key_that_moved_to_another_partition_keeps_its_order() -> None:
     """Partitions were added to the input, and the consumer of the new one was quicker."""
     story = Story()
@@ -217,9 +255,10 @@ def test_a_key_that_moved_to_another_partition_keeps_its_order() -> None:
     ]
 
 
-def test_inputs_that_were_on_their_way_at_once_have_no_order() -> None:
+@pytest.mark.parametrize(("until", "error"), [(5, ""), (1, ""), (-1, ""), (0, "REQUEST_TIMED_OUT")])
+def test_inputs_that_were_on_their_way_at_once_have_no_order(until: int, error: str) -> None:
     story = Story()
-    story.produced(client="shop").until = 5
+    story.produced(client="shop", error=error).until = until
     story.produced("more", client="shop", address="shop:2")
     repartitioned(story)
     inputs = [*placed("orders", "before"), *placed("orders", "after", partition=1)]
@@ -239,6 +278,7 @@ def test_how_many_records_a_compaction_has_removed_is_not_known() -> None:
         del story.logs[topic][0]
         with pytest.raises(ValueError, match=f"{topic}-0 was compacted: how many records there were is not known"):
             verdict(story.evidence(compacted=True), records("in", "a"), records("out", "a"), key, "exactly_once")
+        assert verdict(story.evidence(), records("in", "a"), records("out", "a"), key, "exactly_once") == []
         story.logs[topic].insert(0, story.logs[topic][0]._replace(base=0, last=0))
 
 

@@ -95,9 +95,11 @@ def test_what_was_never_acknowledged_is_not_lost(story: Story) -> None:
     assert story.kinds() == []
 
 
-def test_a_batch_that_the_broker_wrote_anew_is_not_lost(story: Story) -> None:
-    story.produced(crc=1)
-    story.logs["orders"] = [story.logs["orders"][0]._replace(crc=2, attributes=8)]
+@pytest.mark.parametrize(("sent", "stored"), [(0, 8), (0, 1), (8, 8)])
+def test_a_batch_that_the_broker_wrote_anew_is_not_lost(story: Story, sent: int, stored: int) -> None:
+    """With the time of the append, or compressed."""
+    story.produced(crc=1).attributes = sent
+    story.logs["orders"] = [story.logs["orders"][0]._replace(crc=2, attributes=stored)]
     assert story.kinds() == []
 
 
@@ -109,6 +111,40 @@ def test_a_batch_that_was_sent_again_in_another_form_is_not_lost(story: Story) -
     assert story.kinds() == []
     story.produced(stored=False, producer_id=1, epoch=0, sequence=1).offset = 0
     assert story.kinds() == ["inconsistent offsets"]
+
+
+def test_an_offset_counts_if_the_writer_was_told_so(story: Story) -> None:
+    story.produced(records=3)
+    story.produced(stored=False, error="REQUEST_TIMED_OUT").offset = 1
+    story.produced(stored=False, acks=0).offset = 1
+    assert story.kinds() == []
+
+
+@pytest.mark.parametrize("sent", [{"crc": 1}, {"producer_id": 1, "epoch": 0, "sequence": 0}])
+def test_a_batch_that_was_acknowledged_twice_at_its_offset_is_there(story: Story, sent: Any) -> None:
+    story.produced(**sent)
+    story.produced(stored=False, **sent).offset = 0
+    assert story.kinds() == []
+
+
+def test_two_batches_that_were_told_one_offset_may_both_be_lost(story: Story) -> None:
+    story.produced()
+    story.produced(stored=False).offset = 0
+    story.logs["orders"].pop()
+    assert story.kinds() == ["inconsistent offsets", "lost write", "lost write"]
+
+
+def test_a_batch_that_was_told_an_offset_inside_of_another_is_lost(story: Story) -> None:
+    story.produced(records=2, crc=1)
+    story.produced(stored=False, crc=1).offset = 1
+    assert story.kinds() == ["lost write"]
+
+
+def test_a_batch_of_which_the_beginning_was_deleted_may_be_there(story: Story) -> None:
+    story.produced(records=3)
+    story.logs["orders"] = [story.logs["orders"][0]._replace(base=2)]
+    story.starts["orders"] = 2
+    assert story.kinds() == []
 
 
 def test_records_of_a_topic_that_was_deleted_are_not_lost(story: Story) -> None:
@@ -148,6 +184,27 @@ def test_equal_batches_of_others_than_the_one_who_was_refused_are_records(story:
     assert [found.offset for found in story.found()] == [3]
 
 
+@pytest.mark.parametrize("stored", [{"records": 2}, {"attributes": 8}])
+def test_a_batch_of_another_size_or_with_the_time_of_the_append_is_no_copy(story: Story, stored: Any) -> None:
+    story.produced(crc=7, error="REQUEST_TIMED_OUT", **stored)
+    story.produced(crc=7, attributes=stored.get("attributes", 0))
+    assert story.kinds() == []
+
+
+def test_what_was_sent_without_an_acknowledgement_is_meant_each_time(story: Story) -> None:
+    story.produced(client="one", crc=7, acks=0, answered=False)
+    story.produced(client="two", crc=7, stored=False, error="NOT_ENOUGH_REPLICAS")
+    story.produced(client="two", crc=7)
+    assert story.kinds() == []
+
+
+def test_what_was_sent_without_an_acknowledgement_is_not_sent_again(story: Story) -> None:
+    story.produced(client="one", crc=7, acks=0, answered=False)
+    story.produced(client="one", crc=7, acks=0, answered=False)
+    story.produced(client="two", crc=7, error="REQUEST_TIMED_OUT")
+    assert story.kinds() == []
+
+
 def test_a_sequence_number_that_is_there_twice_is_a_duplicate(story: Story) -> None:
     story.produced(producer_id=1, epoch=0, sequence=0)
     story.produced(producer_id=1, epoch=0, sequence=0)
@@ -171,6 +228,52 @@ def test_a_retry_behind_batches_of_others_is_in_order(story: Story) -> None:
     assert story.kinds() == []
 
 
+def test_a_batch_of_which_the_first_copy_is_in_its_place_is_a_duplicate_alone(story: Story) -> None:
+    story.produced(crc=1, error="REQUEST_TIMED_OUT")
+    story.produced(crc=2)
+    story.produced(crc=1)
+    assert story.kinds() == ["duplicate"]
+
+
+def test_a_batch_is_not_behind_itself(story: Story) -> None:
+    story.produced(crc=1, stored=False, error="NOT_ENOUGH_REPLICAS")
+    story.produced(crc=1, stored=False).offset = 0
+    story.store(crc=2)
+    story.store(crc=1)
+    assert story.kinds() == ["lost write"]
+
+
+def test_batches_of_which_no_offset_was_told_have_no_order(story: Story) -> None:
+    story.produced(crc=1, stored=False, error="NOT_ENOUGH_REPLICAS")
+    story.produced(crc=2, acks=0, stored=False)
+    story.produced(crc=1)
+    story.produced(crc=3, acks=0, stored=False)
+    assert story.kinds() == []
+
+
+def test_an_idempotent_producer_or_an_old_format_may_be_told_a_former_offset(story: Story) -> None:
+    numbers: Any = {"producer_id": 1, "epoch": 0}
+    story.produced(crc=1, sequence=0, **numbers)
+    story.produced(crc=2, sequence=1, **numbers)
+    story.produced(crc=1, sequence=0, **numbers, stored=False).offset = 0
+    story.produced()
+    old = story.produced(stored=False)
+    old.offset, old.count = 0, 0
+    assert story.kinds() == []
+
+
+def test_numbers_of_an_idempotent_producer_rise(story: Story) -> None:
+    story.store(producer_id=1, epoch=0, sequence=(1 << 31) - 1)
+    story.store(producer_id=1, epoch=0, sequence=4)  # they begin anew
+    story.store(producer_id=1, epoch=0, sequence=-1)
+    story.store(producer_id=1, epoch=1, sequence=0)
+    assert story.kinds() == []
+    story.store(producer_id=1, epoch=1, sequence=2)
+    story.store(producer_id=1, epoch=1, sequence=1)
+    (found,) = story.found()
+    assert (found.anomaly, found.offset) == ("out of order", 5)
+
+
 # -- fenced writers
 
 
@@ -180,6 +283,20 @@ def test_an_older_epoch_behind_a_newer_one_got_through(story: Story) -> None:
     (found,) = story.found()
     assert found.anomaly == "fenced writer"
     assert found.way == ["orders-0@1 was produced at 00:00:00.001 by zombie (zombie:1)"]
+
+
+def test_each_batch_of_an_older_epoch_got_through(story: Story) -> None:
+    for sequence, epoch in enumerate((1, 0, 0)):
+        story.produced(producer_id=1, epoch=epoch, sequence=sequence)
+    assert [(found.anomaly, found.offset) for found in story.found()] == [("fenced writer", 1), ("fenced writer", 2)]
+
+
+def test_a_takeover_that_was_refused_fences_nobody(story: Story) -> None:
+    story.registered(1, 0)
+    story.registered(1, 1, client="new")
+    story.facts[-1].error = "NOT_COORDINATOR"
+    story.produced(transactional_id="id", producer_id=1, epoch=0, sequence=0)
+    assert story.kinds() == []
 
 
 @pytest.mark.parametrize("newer", [(1, 1), (2, 0)])
@@ -235,6 +352,19 @@ def test_a_committed_read_is_told_what_was_aborted(story: Story) -> None:
     assert story.kinds() == ["aborted read"]
 
 
+@pytest.mark.parametrize("aborted_told", [[[2, 0]], [[1, 1]]], ids=["another producer", "a later transaction"])
+def test_a_committed_read_is_told_which_transaction_was_aborted(story: Story, aborted_told: list[list[int]]) -> None:
+    story.produced(producer_id=1, epoch=0, sequence=0, outcome="aborted")
+    story.fetched(0, 1, aborted=aborted_told)
+    assert story.kinds() == ["aborted read"]
+
+
+def test_an_uncommitted_read_skips_nothing(story: Story) -> None:
+    aborted(story)
+    story.fetched(0, 4, committed_only=False, aborted=[[1, 0]])
+    assert story.kinds() == ["aborted read"]
+
+
 def test_a_committed_read_is_told_of_each_transaction_that_was_aborted(story: Story) -> None:
     """A consumer forgets what was aborted with the end of the transaction."""
     for sequence in range(2):
@@ -268,6 +398,7 @@ def test_an_uncommitted_read_of_a_committed_transaction_is_right(story: Story) -
     story.produced(producer_id=1, epoch=0, sequence=0, outcome="committed")
     story.store(producer_id=1, epoch=0, outcome="commit")
     story.fetched(0, 2, committed_only=False)
+    story.fetched(0, 2, committed_only=False, stable=-1)  # not told
     assert story.kinds() == []
 
 

@@ -52,6 +52,42 @@ def test_writes_in_opposite_orders_are_a_write_cycle_if_that_is_forbidden(story:
     ]
 
 
+def test_an_end_that_was_refused_ends_nothing(story: Story) -> None:
+    write(story, "left", "a")
+    write(story, "left", "b")
+    story.ended(TOPICS["a"], commit=True, client="a", name="a").error = "COORDINATOR_LOAD_IN_PROGRESS"
+    write(story, "right", "b")
+    write(story, "right", "a", sequence=1)
+    end(story, "a", "left", "right")
+    end(story, "b", "left", "right")
+    assert story.kinds(forbid=["write cycle"]) == ["write cycle"]
+
+
+def test_a_transaction_may_read_itself_in_a_circle(story: Story) -> None:
+    write(story, "left", "a")
+    write(story, "right", "b")
+    read(story, "left", "a", 0, 1)
+    read(story, "right", "a", 0, 1)
+    read(story, "left", "b", 0, 1)
+    end(story, "a", "left")
+    end(story, "b", "right")
+    (found,) = story.found()
+    assert len(found.way) == 2
+
+
+def test_a_group_begins_in_each_partition_where_it_fetches_first(story: Story) -> None:
+    write(story, "left", "a")
+    write(story, "right", "b")
+    story.produced("left")
+    story.produced("other")
+    story.fetched(0, 1, "other", client="b")
+    read(story, "left", "b", 1, 2)
+    read(story, "right", "a", 0, 1)
+    end(story, "a", "left")
+    end(story, "b", "right")
+    assert story.kinds() == []
+
+
 def test_writes_in_the_same_order_are_none(story: Story) -> None:
     for name in TOPICS:
         write(story, "left", name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pykafka_broker.control.history.groups import Ranges
+from pykafka_broker.control.history.findings import Evidence
+from pykafka_broker.control.history.groups import Ranges, group_findings
 from tests.control.history.story import Story
 
 
@@ -50,12 +51,39 @@ def test_a_group_may_begin_at_the_end(story: Story) -> None:
     assert story.kinds() == []
 
 
-def test_a_group_that_has_begun_may_not_go_to_the_end(story: Story) -> None:
+@pytest.mark.parametrize("client", ["reader", "second"])
+def test_a_group_that_has_begun_may_not_go_to_the_end(story: Story, client: str) -> None:
     story.fetched(0, 2)
     story.committed(2)
+    story.located(10, client)
+    story.committed(10, client=client)
+    assert story.kinds() == ["commit ahead of fetch"]
+
+
+def test_what_a_group_fetched_before_its_first_commit_counts_where_the_history_has_no_beginning(story: Story) -> None:
+    story.fetched(0, 5)
+    story.committed(8)
+    assert story.kinds(whole=False) == ["commit ahead of fetch"]
+
+
+def test_a_client_that_reads_may_not_begin_at_the_end(story: Story) -> None:
+    story.fetched(0, 2)
     story.located(10)
     story.committed(10)
     assert story.kinds() == ["commit ahead of fetch"]
+
+
+def test_a_client_without_membership_commits_what_it_has_fetched(story: Story) -> None:
+    story.fetched(0, 5)
+    story.committed(8, member="")
+    assert story.kinds() == ["commit ahead of fetch"]
+
+
+def test_a_client_of_a_group_with_members_sets_offsets(story: Story) -> None:
+    story.joined("other", "member-1")
+    story.fetched(0, 5)
+    story.committed(8, member="")
+    assert story.kinds() == []
 
 
 def test_a_gap_below_a_commit_is_a_poll_skip(story: Story) -> None:
@@ -140,6 +168,35 @@ def test_going_back_below_ones_own_commit_is_a_nonmonotonic_poll(story: Story) -
     )
 
 
+def test_a_client_that_looked_back_before_its_commit_may_not_after_it(story: Story) -> None:
+    story.fetched(0, 8)
+    story.fetched(2, 4)
+    story.committed(8)
+    story.fetched(2, 4)
+    assert story.kinds() == ["nonmonotonic poll"]
+
+
+@pytest.mark.parametrize(("offset", "kinds"), [(4, []), (2, []), (1, ["nonmonotonic commit"])])
+def test_a_client_that_has_gone_back_commits_any_offset_from_there_on(
+    story: Story, offset: int, kinds: list[str]
+) -> None:
+    story.fetched(0, 8)
+    story.committed(8)
+    story.fetched(2, 4)
+    story.fetched(5, 8)
+    story.committed(offset)
+    assert story.kinds() == ["nonmonotonic poll", *kinds]
+
+
+def test_a_client_of_which_the_session_knows_the_position_may_be_anywhere_in_its_batch() -> None:
+    story = Story()
+    story.produced(records=10)
+    story.fetched(0, 10)
+    story.committed(5)
+    story.fetched(0, 10).position = -1
+    assert story.kinds() == []
+
+
 def test_going_back_to_the_commit_is_right(story: Story) -> None:
     story.fetched(0, 8)
     story.committed(5)
@@ -161,6 +218,14 @@ def test_a_replaced_member_that_still_fetches_is_right(story: Story) -> None:
     story.fetched(0, 8, address="reader:2")
     story.committed(8, address="reader:3")
     story.fetched(2, 8)
+    assert story.kinds() == []
+
+
+def test_a_client_of_two_groups_may_fetch_again_for_the_other(story: Story) -> None:
+    story.fetched(0, 5)
+    story.committed(5)
+    story.committed(5, group="another")
+    story.fetched(0, 5)
     assert story.kinds() == []
 
 
@@ -219,6 +284,20 @@ def test_a_group_need_not_see_topics_that_it_does_not_read(story: Story) -> None
     assert story.kinds(seen_by="nobody") == ["unseen", "unseen"]
 
 
+def test_what_consumers_may_not_read_yet_is_not_unseen(story: Story) -> None:
+    story.fetched(0, 5)
+    story.committed(5)
+    evidence = story.evidence()
+    evidence.outlines["orders", 0].high_watermark = 5
+    assert group_findings(evidence, "billing") == []
+
+
+def test_what_could_not_be_read_may_have_been_missed() -> None:
+    with pytest.raises(ValueError, match="never had a record"):
+        group_findings(Evidence([], [], whole=True), "billing")
+    assert group_findings(Evidence([], [], whole=True, unread={("orders", 0): "too long"}), "billing") == []
+
+
 def test_what_a_compaction_has_left_is_missed_when_it_was_skipped(story: Story) -> None:
     for _ in range(4):
         story.produced()
@@ -237,3 +316,13 @@ def test_a_commit_seems_to_come_before_the_fetch_by_the_clock_of_another_broker(
     assert story.kinds() == ["commit ahead of fetch"]
     story.committed(8)
     assert story.kinds(in_order=False) == ["commit ahead of fetch"]
+
+
+def test_facts_of_a_broker_whose_clock_is_behind_keep_their_place(story: Story) -> None:
+    """The commits of each broker come later than its fetches, not earlier than those that others told before."""
+    story.fetched(0, 8).at = 5_000
+    story.committed(8).at = 0
+    story.committed(8).at = 5_000
+    story.fetched(8, 10).at = 5_000
+    story.committed(10).at = 5_000
+    assert story.kinds(in_order=False) == []
