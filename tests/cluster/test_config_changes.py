@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from pykafka_broker.cluster.config_changes import config_records
+import pytest
+
+from pykafka_broker.cluster.config_changes import ConfigOp, config_records, incremental_alter_configs
 from pykafka_broker.cluster.elections import broker_returns
 from pykafka_broker.cluster.records import RecordType
-from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from tests.cluster.parts import all_told, cluster_of, partition_in
+from tests.cluster.support import Cluster
 
 KEY = "min.insync.replicas"
 
@@ -50,3 +54,45 @@ def test_a_partition_that_waits_for_a_leader_can_still_get_one() -> None:
     assert other.partitions[0].elr == ()
     cluster.image.brokers[1].fenced = True
     assert all_told(broker_returns(cluster.controller, 2)) == [{"isr": [2], "elr": [], "last_known": [], "leader": 2}]
+
+
+BROKER, GROUP = ConfigResourceType.BROKER, ConfigResourceType.GROUP
+
+
+def changed(cluster: Cluster, kind: int, name: str, *ops: ConfigOp) -> dict[str, str | None]:
+    """Return what the records of the changes say, and apply them."""
+    records = incremental_alter_configs(cluster.controller, kind, name, ops)
+    cluster.apply(records)
+    return {record.message.name: record.message.value for record in records}
+
+
+def setting(key: str, value: str) -> ConfigOp:
+    return ConfigOp(key, AlterConfigOp.SET, value)
+
+
+def test_a_member_that_is_appended_twice_is_there_once() -> None:
+    cluster = Cluster()
+    for _ in range(2):
+        append = ConfigOp("log.cleanup.policy", AlterConfigOp.APPEND, "compact,compact, compact")
+        assert changed(cluster, BROKER, "", append) == {"log.cleanup.policy": "delete,compact"}
+
+
+def test_a_broker_writes_what_stays_too_and_nobody_else() -> None:
+    """The files that a broker's settings name are read again, even if the names stay."""
+    cluster = Cluster()
+    for kind, name, key in ((BROKER, "1", "log.retention.ms"), (GROUP, "g", "consumer.session.timeout.ms")):
+        told = [changed(cluster, kind, name, setting(key, "50000")) for _ in range(2)]
+        assert told == [{key: "50000"}, {key: "50000"} if kind == BROKER else {}]
+
+
+def test_what_is_for_all_brokers_is_checked_behind_the_settings_of_this_one() -> None:
+    cluster, key = Cluster(), "log.local.retention.ms"
+    cluster.controller.config = cluster.controller.config.with_dynamic({}, {"log.retention.ms": "1000"})
+    assert changed(cluster, BROKER, "", setting(key, "1000")) == {key: "1000"}
+    with pytest.raises(ApiError, match="Value must not be more than"):
+        changed(cluster, BROKER, "", setting(key, "2000"))
+
+
+def test_records_that_are_kept_for_ever_may_be_near_for_any_time() -> None:
+    both = setting("log.retention.ms", "-1"), setting("log.local.retention.ms", "5")
+    assert changed(Cluster(), BROKER, "", *both) == {"log.retention.ms": "-1", "log.local.retention.ms": "5"}

@@ -130,3 +130,14 @@ def test_a_unit_is_named(scope: str, key: ConfigKey) -> None:
     for ending, unit in UNITS.items():
         if key.name.endswith(ending):
             assert unit in documentation(scope)[key.name].lower()
+
+
+def test_the_value_of_a_setting_that_nobody_knows_is_not_told() -> None:
+    """The setting of somebody's class may be a password."""
+    broker = BrokerConfig({}).with_dynamic({"my.setting": "x", "log.retention.ms": "5"}, {"my.other": "x"})
+    known = [entry for entry in describe_broker_default(broker) if not entry.is_sensitive]
+    assert [(entry.name, entry.value) for entry in known] == [("log.retention.ms", "5")]
+    for entry in (*describe_broker_default(broker), *describe_broker(broker)):
+        if entry.name.startswith("my."):
+            assert (entry.value, entry.is_sensitive) == (None, True)
+            assert {synonym.value for synonym in entry.synonyms} == {None}

@@ -287,9 +287,10 @@ def test_a_directory_that_fails_takes_only_its_own_partitions_along(tmp_path: Pa
     assert node.broker.partition_log("t", 1).log_end_offset == 0
 
 
-def alter_logger(node: RealBroker, name: str, level: str | None) -> int:
+def alter_logger(node: RealBroker, name: str, level: str | None, *, validate_only: bool = False) -> int:
     config = AlterableConfig(name, 0 if level is not None else 1, level)
-    request = IncrementalAlterConfigsRequest([AlterConfigsResource(ConfigResourceType.BROKER_LOGGER, "1", [config])])
+    resource = AlterConfigsResource(ConfigResourceType.BROKER_LOGGER, "1", [config])
+    request = IncrementalAlterConfigsRequest([resource], validate_only)
     return int(node.call(request, 1).responses[0].error_code)
 
 
@@ -307,6 +308,8 @@ def test_logger_levels_are_told_and_set(node: RealBroker) -> None:
         assert alter_logger(node, name, "TRACE") == 0
         assert logger_levels(node)[name] == "TRACE"
         assert alter_logger(node, name, "FATAL") == 0
+        assert logger.level == logging.CRITICAL
+        assert alter_logger(node, name, "INFO", validate_only=True) == 0
         assert logger.level == logging.CRITICAL
         assert alter_logger(node, name, None) == 0
         assert logger.level == logging.NOTSET

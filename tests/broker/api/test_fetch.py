@@ -223,8 +223,9 @@ def test_histories_that_part_are_told_where(broker: LightBroker) -> None:
     log = broker.partition_log("t", 0)
     log.append(batch(b"a", b"b"), broker.now, leader_epoch=1)
     log.append(batch(b"c"), broker.now, leader_epoch=5)
-    data = parts(answer(broker, asked({0: 3}, last_fetched_epoch=3)))[0]
-    assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (1, 2)
+    for offset in (3, 2):  # the second has an offset that there is, but of an epoch that has none
+        data = parts(answer(broker, asked({0: offset}, last_fetched_epoch=3)))[0]
+        assert (data.diverging_epoch.epoch, data.diverging_epoch.end_offset) == (1, 2)
     assert values(parts(answer(broker, asked({0: 2}, last_fetched_epoch=1)))[0]) == [b"c"]
 
 

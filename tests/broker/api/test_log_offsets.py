@@ -26,8 +26,13 @@ from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsTopic,
 )
 from pykafka_broker.protocol.messages.list_offsets_response import ListOffsetsPartitionResponse, ListOffsetsResponse
+from pykafka_broker.protocol.messages.offset_for_leader_epoch_request import (
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopic,
+)
 from pykafka_broker.records.header import MAGIC_OFFSET
-from tests.broker.frames import framed, joined
+from tests.broker.frames import decoded, framed, joined
 from tests.broker.support import ANOTHER_NODE, NOW, LightBroker, batch
 
 
@@ -143,6 +148,26 @@ def test_leader_epochs(broker: LightBroker) -> None:
     assert answer(broker, NOW + 5000).leader_epoch == 3
     assert answer(broker, -1, current_leader_epoch=2).error_code == ErrorCode.FENCED_LEADER_EPOCH
     assert answer(broker, -1, current_leader_epoch=4).error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
+
+
+@pytest.mark.parametrize(
+    ("current", "code"),
+    [
+        (-1, ErrorCode.NONE),
+        (3, ErrorCode.NONE),
+        (2, ErrorCode.FENCED_LEADER_EPOCH),
+        (4, ErrorCode.UNKNOWN_LEADER_EPOCH),
+    ],
+)
+def test_the_end_of_an_epoch_is_told_in_the_present_one(broker: LightBroker, current: int, code: ErrorCode) -> None:
+    broker.elect_again("t", 3)
+    broker.partition_log("t", 0).append(batch(b"g"), NOW)
+    asked = OffsetForLeaderPartition(0, current, 0)
+    request = OffsetForLeaderEpochRequest(-1, [OffsetForLeaderTopic("t", [asked])])
+    pieces: Any = broker.router.dispatch(CONNECTION, framed(request, 4))
+    (told,) = decoded(pieces, ApiKey.OFFSET_FOR_LEADER_EPOCH, 4).topics[0].partitions
+    assert told.error_code == code
+    assert (told.leader_epoch, told.end_offset) == ((0, 6) if not code else (-1, -1))
 
 
 def test_an_unknown_topic(broker: LightBroker) -> None:

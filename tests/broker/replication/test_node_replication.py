@@ -413,6 +413,21 @@ def test_records_are_deleted_when_no_replica_has_them(cluster: Cluster) -> None:
     assert (result.error_code, result.low_watermark) == (0, 3), "the other replica still begins at 3"
 
 
+def test_records_that_are_not_committed_are_not_deleted(cluster: Cluster) -> None:
+    """A leader without them may follow, and would begin above its own end."""
+    cluster.topic(1, 2)
+    cluster.produce(count=2)
+    cluster.settle()
+    cluster.network.silent = {2}
+    cluster.produce(count=2)
+    log = cluster[1].logs.get("t", 0)
+    assert (log.high_watermark, log.log_end_offset) == (2, 4)
+    wanted = DeleteRecordsTopic("t", [DeleteRecordsPartition(0, 3)])
+    (result,) = cluster.asked(1, DeleteRecordsRequest([wanted], 5_000), 2)[0].topics[0].partitions
+    assert (result.error_code, result.low_watermark) == (ErrorCode.OFFSET_OUT_OF_RANGE, -1)
+    assert log.log_start_offset == 0
+
+
 def test_a_damaged_log_holds_no_other_partition_up(cluster: Cluster, tmp_path: Path) -> None:
     """A cut reads the batches before it for their producers; the disk may have lost one of them long ago."""
     cluster.topic(1, 2)

@@ -53,6 +53,15 @@ def test_every_partition_that_somebody_reads_has_one_owner(
     assert set(owner) == {(topic, p) for topic in read for p in range(partitions[topic])}
 
 
+@pytest.mark.parametrize("differ", [False, True])
+def test_uniform_keeps_no_partition_twice_and_none_that_is_not_there(differ: bool) -> None:
+    """A target may have been made by another release, or be of a topic that was left since."""
+    topic, other = TOPICS[:2]
+    had = {name: {topic: {0, 1, 2}, other: {0}} for name in ("a", "b")}
+    group = spec({"a": {topic}, "b": {topic}}, {topic: 2, other: 1}, had)._replace(subscriptions_differ=differ)
+    assert set(owners(ASSIGNORS["uniform"](group))) == {(topic, 0), (topic, 1)}
+
+
 @given(MEMBERS, PARTITIONS, st.data())
 def test_uniform_is_even_for_one_subscription_and_moves_no_more_than_it_must(
     subscriptions: dict[str, set[bytes]], partitions: dict[bytes, int], data: st.DataObject
