@@ -642,7 +642,7 @@ def test_a_wrong_argument_fails_at_once_and_in_the_same_way(of_any_size: Any) ->
         (TypeError, lambda: of_any_size.create_topic("other", config=["a"]), "config must be a dict of topic configs"),
         (TypeError, lambda: of_any_size.alter_config("wrong", "a=b"), "config must be a dict of topic configs"),
         (TypeError, lambda: of_any_size.assert_contains("wrong", (None, {})), "not a single record: assert_contains"),
-        (TypeError, lambda: of_any_size.produce(5, ["v"]), "a name must be text, not 5"),
+        (TypeError, lambda: of_any_size.produce(5, ["v"]), "topic must be text, not 5"),
         (
             TypeError,
             lambda: of_any_size.produce("wrong", ["v", {"at": day}]),
