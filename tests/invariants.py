@@ -1,7 +1,7 @@
 """Invariants of logs and groups, asserted where their state is written and where it is read.
 
 Rule: production code pays nothing for these assertions: `install` puts functions around methods of `PartitionLog`,
-`Partition` and `ConsumerGroup`, in tests and in the simulation only. A write is compared with what was known before,
+`Partition` and `Reconciliation`, in tests and in the simulation only. A write is compared with what was known before,
 and a read with what was written: the batch that is handed out holds the offset that was asked for, lies within the log,
 below the offset that the reader may see, and in the leader epoch that the epoch cache names for it. A leader commits
 nothing that a required replica lacks. No partition is given to a member of a group while another one has it. Names are
@@ -16,7 +16,8 @@ from itertools import pairwise
 from typing import Any
 
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.coordinators.groups.consumer_group import UNOWNED, ConsumerGroup, ConsumerGroupMember
+from pykafka_broker.coordinators.groups.consumer import Reconciliation
+from pykafka_broker.coordinators.groups.consumer_group import UNOWNED
 from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.log_directory import METADATA_TOPIC
@@ -42,7 +43,7 @@ def install() -> None:
         _around(Partition, name, _committed_by_leader)
     _around(Partition, "_propose", _propose)
     _around(Partition, "know_committed", _know_committed)
-    _around(ConsumerGroup, "set_member", _set_member)
+    _around(Reconciliation, "step", _reconciled)
 
 
 def _around(owner: type, name: str, assertion: Callable[..., Any]) -> None:
@@ -188,12 +189,12 @@ def _know_committed(original: Callable[..., None], partition: Partition, leader_
     check(partition.log)
 
 
-def _set_member(original: Callable[..., None], group: ConsumerGroup, member: ConsumerGroupMember) -> None:
-    before = group.members.get(member.member_id)
-    for owned in (member.assigned, member.revoking):
-        for topic_id, partitions in owned.items():
-            for partition in partitions:
-                if before is None or before.assigned_since(topic_id, partition) is None:
-                    free = group.partition_epoch(topic_id, partition) == UNOWNED
-                    assert free, f"{group.group_id}: {member.member_id} and another have {topic_id.hex()}-{partition}"
-    original(group, member)
+def _reconciled(original: Callable[..., None], step: Reconciliation) -> None:
+    group, member = step.group, step.member
+    had = [member.assigned, member.revoking]
+    original(step)
+    for topic_id, partitions in member.assigned.items():
+        for partition in partitions:
+            if not any(partition in owned.get(topic_id, ()) for owned in had):
+                free = group.partition_epoch(topic_id, partition) == UNOWNED
+                assert free, f"{group.group_id}: {member.member_id} is given {topic_id.hex()}-{partition} of another"

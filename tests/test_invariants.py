@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.coordinators.groups.consumer import Reconciliation
 from pykafka_broker.coordinators.groups.consumer_group import ConsumerGroup, ConsumerGroupMember
 from pykafka_broker.log.partition_log import PartitionLog
 from tests import invariants
@@ -47,10 +48,14 @@ def test_a_read_that_hands_out_another_batch(log: PartitionLog) -> None:
         log.read(7, 1000, 9)
 
 
-def test_a_partition_that_two_members_have() -> None:
+def test_a_partition_that_another_member_has(monkeypatch: pytest.MonkeyPatch) -> None:
     group, topic_id = ConsumerGroup("g"), bytes(16)
     first, second = ConsumerGroupMember("first"), ConsumerGroupMember("second")
-    first.assigned, second.revoking = {topic_id: {0: 1, 1: 1}}, {topic_id: {1: 1}}
+    first.assigned = {topic_id: {1: first.epoch}}
     group.set_member(first)
-    with pytest.raises(AssertionError, match="second and another have"):
-        group.set_member(second)
+    step = Reconciliation(group, second, {topic_id}, 2, {topic_id: frozenset((0, 1))}, False, [])
+    step.step()
+    assert list(second.assigned[topic_id]) == [0]
+    monkeypatch.setattr(Reconciliation, "_is_free", lambda *args: True)
+    with pytest.raises(AssertionError, match=r"second is given .*-1 of another"):
+        step.step()
