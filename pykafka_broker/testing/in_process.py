@@ -15,7 +15,7 @@ import logging
 import threading
 from argparse import Namespace
 from collections.abc import Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -234,8 +234,9 @@ class BrokerInProcess:
             self._on_loop(stop)
 
     def _on_loop(self, step: Callable[[], object]) -> None:
-        if self.returncode is None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(step)
+        if self.returncode is None:
+            with suppress(RuntimeError):  # the loop has just closed
+                self._loop.call_soon_threadsafe(step)
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

@@ -372,8 +372,9 @@ class KafkaBroker(Controlled):
 
         if self.loop is not None and not self.loop.is_running():
             self.loop = None  # it has ended with an earlier test
-        self._process = process = BrokerInProcess(self._options(), str(self.log_path), self.log_level)
+        process = BrokerInProcess(self._options(), str(self.log_path), self.log_level)
         process.start(self.loop)
+        self._process = process  # from now on it can be killed, by another thread too
         weakref.finalize(self, process.kill)
         return process
 

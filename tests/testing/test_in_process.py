@@ -36,6 +36,19 @@ def values(broker: KafkaBroker, topic: str) -> list[object]:
     return [record.value for record in broker.records(topic)]
 
 
+def test_a_start_that_is_given_up_as_it_begins(monkeypatch: pytest.MonkeyPatch) -> None:
+    broker, start = KafkaBroker(in_process=True), BrokerInProcess.start
+
+    def given_up(process: BrokerInProcess, loop: asyncio.AbstractEventLoop | None) -> None:
+        broker.give_up()
+        start(process, loop)
+
+    monkeypatch.setattr(BrokerInProcess, "start", given_up)
+    with pytest.raises(BrokerError, match="the start was given up"):
+        broker.start()
+    assert not broker.running
+
+
 # -- the face of any broker
 
 
