@@ -46,7 +46,7 @@ def test_offsets_of_a_partition_whose_leader_has_died() -> None:
 
 
 def test_a_record_that_comes_while_a_time_is_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It came after the question for its time and before that for the end: it was left out."""
+    """A record between the two questions, for the time and for the end, was left out."""
     with KafkaBroker() as broker:
         broker.produce("orders", [{"value": "old", "timestamp": 1_000}])
         kafka = Kafka(Settings(bootstrap_servers=broker.bootstrap_servers))

@@ -214,7 +214,7 @@ def test_whether_there_is_some_name_for_which_it_is_allowed(
 
 
 def test_for_some_name_no_right_implies_another() -> None:
-    """As in Kafka, whose default method of the interface does not know what implies what."""
+    """Kafka's default method of the interface does not know either what implies what."""
     one = authorizer(acl(WRITE, "tt"))
     assert one.allows(ALICE, HOST, DESCRIBE, TOPIC, "tt")
     assert not one.allows_some(ALICE, HOST, DESCRIBE, TOPIC)

@@ -135,7 +135,7 @@ def test_without_one_there_is_no_name(principal: str, rules: list[str]) -> None:
 
 @pytest.mark.parametrize("form", ["$1$2", "$12", "$1$", "$$1"])
 def test_a_form_of_parts_that_there_are_not_gives_no_name(form: str) -> None:
-    """As in Kafka's KerberosShortNamer; a later rule does not help."""
+    """No later rule helps, in Kafka's KerberosShortNamer neither."""
     with pytest.raises(NoName):
         kerberos_name("ada@R.COM", f"RULE:[1:{form}]", "DEFAULT")
 

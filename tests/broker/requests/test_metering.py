@@ -178,7 +178,7 @@ def test_requests_from_inside_the_process_are_not_counted(node: Held) -> None:
 
 
 def test_a_client_behind_another_broker_is_told_and_holds_up_nobody_here(node: Held) -> None:
-    """Its requests come on the connection of that broker, with those of all other clients there."""
+    """The requests come on the connection of the other broker, with those of all other clients there."""
     node.allow(producer_byte_rate=10_000)
     node.connection.forwarded = True
     assert node.produce(50_000).throttle_time_ms > 3000
