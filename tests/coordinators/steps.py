@@ -14,7 +14,8 @@ R = TypeVar("R")
 def steps_of(call: Callable[[], R]) -> tuple[R, int]:
     """Return the result of a call, and its steps. What C code does within a step is not counted.
 
-    Garbage is collected later: the finalizers of what other tests have left behind take steps too.
+    Garbage is collected later: the finalizers of what other tests have left behind take steps too. The first call in a
+    process may take some more, for what Python finds out once, such as of which abstract base a class is.
     """
     steps = 0
 

@@ -336,7 +336,7 @@ def test_topics_that_a_group_does_not_read_are_not_looked_up_one_by_one(machine:
         names = [f"other-{at}" for at in range(count)]
         _, taken = steps_of(partial(machine.coordinator.on_topics_changed, names, True, next(machine.versions)))
         steps.append(taken)
-    assert steps[0] == steps[1]
+    assert steps[1] <= steps[0]
     assert not machine.coordinator.groups["g"].metadata_stale
 
 

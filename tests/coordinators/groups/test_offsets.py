@@ -235,7 +235,7 @@ def test_offsets_of_a_topic_that_is_read_are_not_looked_at_one_by_one(machine: A
         found, taken = steps_of(lambda: machine.coordinator.offset_requests.expired("g", machine.now))
         assert found == ([], False)
         steps.append(taken)
-    assert steps[0] == steps[1]
+    assert steps[1] <= steps[0]
 
 
 def test_topics_are_not_compared_with_patterns_one_by_one(machine: Any) -> None:
