@@ -19,6 +19,15 @@ if TYPE_CHECKING:
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 TIMEOUT_MS = 20_000
+# Answers come to the page so much later than a test takes a step: one that does not wait for them fails each time.
+LATE_MS = 250
+ANSWERED_LATE = f"""
+const ask = fetch;
+window.fetch = async (...all) => {{
+  await new Promise((go) => setTimeout(go, {LATE_MS}));
+  return ask(...all);
+}};
+"""
 
 
 @contextmanager
@@ -40,6 +49,7 @@ class Tab:
     def __init__(self, browser: Browser, broker: KafkaBroker, dark: bool = False) -> None:
         context = browser.new_context(color_scheme="dark" if dark else "light", viewport={"width": 1280, "height": 800})
         self.page = context.new_page()
+        self.page.add_init_script(ANSWERED_LATE)
         self.page.set_default_timeout(TIMEOUT_MS)
         playwright.expect.set_options(timeout=TIMEOUT_MS)
         self.wrongs: list[str] = []

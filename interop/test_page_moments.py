@@ -212,6 +212,7 @@ def test_a_record_is_produced_again_as_it_is(tab: Tab, broker: KafkaBroker) -> N
         page.get_by_role("button", name="Produce again").click()
         page.get_by_role("button", name="Produce", exact=True).click()
         playwright.expect(page.locator("#toasts")).to_contain_text(f"at offset {offset + 2}")
+        playwright.expect(page.get_by_role("button", name=str(offset + 2), exact=True)).to_be_visible()
     first, second, third, fourth = broker.records("alike")
     assert (third.key, third.value) == (first.key, first.value)
     assert sorted(third.headers, key=str) == sorted(first.headers, key=str)
@@ -223,10 +224,12 @@ def test_long_json_is_laid_out_at_once(tab: Tab, broker: KafkaBroker) -> None:
     broker.produce("json", [{"value": json.dumps([{"a": number, "b": []} for number in range(20_000)])}])
     page = tab.open("/topics/json/records")
     page.get_by_role("button", name="0", exact=True).click()
-    for _ in range(7):
-        more = page.get_by_role("button", name="Show 64 KiB more")
-        if more.count():
-            more.click()
+    more = page.get_by_role("button", name="Show 64 KiB more")
+    playwright.expect(more).to_be_visible()
+    while more.count():
+        length = len(page.locator("pre").text_content() or "")
+        more.click()
+        page.wait_for_function("length => document.querySelector('pre').textContent.length > length", arg=length)
     playwright.expect(page.locator("pre")).to_contain_text('"a": 19999,\n    "b": []\n  }\n]')
 
 
