@@ -28,12 +28,12 @@ UNIT := $(if $(filter interop% spark%,$(ARGS)),,$(filter tests tests/%,$(ARGS)))
 run: $(VENV)/.run
 	$(BIN)/pykafka-broker $(or $(ARGS),--ephemeral)
 
-# Without ARGS the files that `testpaths` in pyproject.toml names, with the simulation's short form: of all jars those
+# Without ARGS the files that `testpaths` in pyproject.toml names, without what is marked `whole`: of all jars those
 # tests read Kafka's alone.
 test: JARS := $(if $(ARGS),,KAFKA_JARS KAFKA_LOGGING_JARS)
 test: $(VENV)/$(if $(UNIT),.unit,$(if $(ARGS),.dev,.unit))
 	$(call COMPILING,$(ARGS)) $(if $(UNIT),,$(WITH_JARS)) wait; \
-	$(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),--short)
+	$(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),-m "not whole")
 
 test-all: $(VENV)/.dev
 	$(call COMPILING,tests interop spark/tests) $(WITH_JARS) $(BIN)/python -m interop.class_archive; wait; \

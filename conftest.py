@@ -73,9 +73,9 @@ os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(_ROOT))
 # To collect tests makes 900,000 objects and no garbage: none is looked for meanwhile, and later not among these.
 gc.disable()
 # A busy machine is no defect: generated examples have no deadline of their own, pytest's time-out ends what hangs.
-settings.register_profile("everywhere", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("everywhere", max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("slow", settings.get_profile("everywhere"), max_examples=200)
 settings.load_profile("everywhere")
-settings.register_profile("short", settings.get_profile("everywhere"), max_examples=25)
 
 TOGETHER = {
     "tests/house/": "tests/house/",  # all go through the parsed package
@@ -154,16 +154,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--shuffle", type=int, metavar="SEED", help="files, and the tests of each, in an order drawn from it"
     )
-    parser.addoption(
-        "--short",
-        action="store_true",
-        help="as `make test`: no test marked `whole`, a third of the simulation's runs and of generated examples",
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if config.getoption("--short"):
-        settings.load_profile("short")
+    if config.getoption("--slow"):
+        settings.load_profile("slow")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -175,9 +170,6 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in items:
             if item.get_closest_marker("slow"):
                 item.add_marker(pytest.mark.skip(reason="only with --slow"))
-    if config.getoption("--short"):
-        config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("whole")])
-        items[:] = [item for item in items if not item.get_closest_marker("whole")]
     seed = config.getoption("--shuffle")
     if seed is not None:
         dice = random.Random(seed)

@@ -1,7 +1,7 @@
 """Every Python snippet of the docs runs as it stands there.
 
 Rule: a snippet is a program of its own; one that defines tests is run by pytest. The first of each page stands for all
-with --short.
+in `make test`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The number of runs: a third of them with --short, 150 times as many with --slow. `soak.py` runs other seeds."""
+"""The number of runs: 400 times as many with --slow. `soak.py` runs other seeds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import pytest
 
 from tests.simulation.keeping import Keeping, form_of, is_busy
 
-TIMES_WITH_SLOW = 150
-FEWER_WITH_SHORT, LEAST = 3, 2
+TIMES_WITH_SLOW = 400
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -15,8 +14,6 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         count = metafunc.module.SEEDS
         if metafunc.config.getoption("--slow", default=False):
             count *= TIMES_WITH_SLOW
-        elif metafunc.config.getoption("--short", default=False):
-            count = max(count // FEWER_WITH_SHORT, LEAST)
         metafunc.parametrize("seed", range(count))
 
 

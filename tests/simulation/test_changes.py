@@ -11,7 +11,7 @@ from pykafka_broker.testing.simulation.faults import Fault, break_disk, drift, k
 from tests.simulation.keeping import Keeping
 from tests.simulation.runs import EVERYTHING, KILLS, POWER_CUTS, TROUBLE_MS, WIPES, run_changes, run_cluster
 
-SEEDS = 6
+SEEDS = 2
 DISKS: tuple[Fault, ...] = (break_disk, break_disk, break_disk, kill, stop, drift)
 
 

@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.keeping import Keeping
 from tests.simulation.runs import KILLS, run_cluster
 
-SEEDS = 16
+SEEDS = 5
 
 
 def test_a_run_does_much_of_everything() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.simulation.keeping import Keeping
 from tests.simulation.runs import KILLS, run_cluster
 
-SEEDS = 16
+SEEDS = 5
 
 
 def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping, busy: bool) -> None:

@@ -9,7 +9,7 @@ import pytest
 from tests.simulation.keeping import Keeping
 from tests.simulation.runs import KILLS, run_groups
 
-SEEDS = 6
+SEEDS = 2
 
 
 @pytest.mark.whole

@@ -22,7 +22,7 @@ from tests.simulation.keeping import (
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import KILLS, ONCE, SLOW, WIPES, run_alone, run_cluster, run_groups
 
-SEEDS = 8
+SEEDS = 3
 
 
 @pytest.mark.whole

@@ -8,7 +8,7 @@ from tests.simulation.keeping import Keeping
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import KILLS, ONCE, POWER_CUTS, SYNCED, run_alone
 
-SEEDS = 50
+SEEDS = 16
 
 
 def test_what_was_acknowledged_outlives_a_killed_process(seed: int, keeping: Keeping, busy: bool) -> None:

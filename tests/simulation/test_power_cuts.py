@@ -7,7 +7,7 @@ import pytest
 from tests.simulation.keeping import Keeping, form_of
 from tests.simulation.runs import POWER_CUTS, run_cluster, run_groups
 
-SEEDS = 8
+SEEDS = 3
 
 
 def test_nothing_that_was_promised_is_lost(seed: int, keeping: Keeping, busy: bool) -> None:

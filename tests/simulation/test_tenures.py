@@ -8,11 +8,11 @@ import pytest
 
 from pykafka_broker.control import state
 from pykafka_broker.log import image
-from tests.simulation.keeping import FORMS, KEPT, Keeping
+from tests.simulation.keeping import KEPT, Keeping
 from tests.simulation.runs import KILLS
 from tests.simulation.tenures import run_tenures
 
-SEEDS = len(FORMS)
+SEEDS = 3
 
 
 def test_all_is_as_it_was(seed: int, keeping: Keeping, busy: bool) -> None:

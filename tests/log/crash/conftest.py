@@ -1,11 +1,10 @@
-"""The number of workloads that each crash test cuts: fewer with --short, many with --slow."""
+"""The number of workloads that each crash test cuts: many with --slow."""
 
 from __future__ import annotations
 
 import pytest
 
-TIMES_WITH_SLOW = 20
-WITH_SHORT = 2
+TIMES_WITH_SLOW = 50
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -13,6 +12,4 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         count = metafunc.module.SEEDS
         if metafunc.config.getoption("--slow", default=False):
             count *= TIMES_WITH_SLOW
-        elif metafunc.config.getoption("--short", default=False):
-            count = min(count, WITH_SHORT)
         metafunc.parametrize("crash_seed", range(count))

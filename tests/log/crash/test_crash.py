@@ -14,7 +14,7 @@ from tests.log.crash.seen import Seen
 from tests.log.crash.workload import Promises, Workload, open_manager
 from tests.log.support import NOW, batch, errors_of
 
-SEEDS = 5
+SEEDS = 2
 
 
 def check(fs: CrashFileSystem, promises: Promises) -> None:
