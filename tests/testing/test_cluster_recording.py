@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from interop.waiting import eventually
 from pykafka_broker.cli import main
 from pykafka_broker.control.traffic.exchange import is_of_a_broker
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -177,6 +178,7 @@ def test_what_comes_before_the_test_knows_of_a_start_is_recorded(
         client = Impatient(node.host, node.port)
         try:
             node.start()
+            eventually(lambda: bool(client.answered), True)
         finally:
             client.end()
         with pytest.raises(FileNotFoundError):
