@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
+from interop.waiting import eventually
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, Record, WaitTimeout
@@ -183,11 +184,14 @@ def test_a_record_whose_leader_changes_before_it_is_committed_is_there_once() ->
         cluster.produce("moved", ["first"])
         leader = cluster.leader_of("moved")
         successor, behind = (node for node in (1, 2, 3) if node != leader)
-        cluster.broker(behind).cut_off([leader])  # it stays in sync for a while, so nothing is committed without it
+        cluster.clock.freeze()  # the follower that is cut off stays in sync, so nothing is committed without it
+        cluster.broker(behind).cut_off([leader])
         writer = threading.Thread(target=cluster.produce, args=("moved", ["second"]))
         writer.start()
-        time.sleep(0.5)  # the successor has fetched the record by now
+        end = 'kafka_log_log_logendoffset{partition="0",topic="moved"} 2'
+        eventually(lambda: end in cluster.broker(successor).metrics(), True, 10)
         assert cluster.broker(leader).partition("moved")["high_watermark"] == 1
+        cluster.clock.resume()
         cluster.move_leader("moved", successor)
         writer.join(30)
         cluster.assert_records("moved", ["first", "second"], timeout=10)

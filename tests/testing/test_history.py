@@ -270,6 +270,7 @@ def test_a_write_that_no_follower_had_is_lost_with_its_leader(cluster: KafkaClus
 def test_a_write_that_followers_do_not_have_yet_is_not_lost(cluster: KafkaCluster) -> None:
     cluster.create_topic("hasty", config={"min.insync.replicas": 1})
     leader = cluster.broker(cluster.leader_of("hasty"))
+    cluster.clock.freeze()  # the followers stay in sync, however long it takes
     with cluster.faults.on(cluster.leader_of("hasty")).add(api="Fetch", hang=True):  # of followers
         settings = {**cluster.client_config("confluent"), "acks": 1, "client.id": "app", "linger.ms": 0}
         producer = Producer(settings)
@@ -277,6 +278,7 @@ def test_a_write_that_followers_do_not_have_yet_is_not_lost(cluster: KafkaCluste
         assert producer.flush(30) == 0
         assert leader.partition("hasty", 0)["high_watermark"] == 0  # or the test tests nothing
         assert cluster.check() == []
+    cluster.clock.resume()
     cluster.wait_for_isr("hasty")
     assert cluster.check() == []
 
