@@ -17,14 +17,14 @@ from pykafka_broker.peers import Address, LinkClosed, LinkTimeout
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.security.sasl.login import Login, LoginFailed
 from pykafka_broker.server.event_loop import EventLoop, SystemClock
-from pykafka_broker.server.link import Link, LinkPeers, LinkState
+from pykafka_broker.server.link import Link, LinkPeers, LinkSettings, LinkState
 from pykafka_broker.server.link_security import security_at
 from pykafka_broker.server.serving import peers_of
 from pykafka_broker.testing import KafkaBroker
 from tests.security.tls.certificates import authority
 from tests.server.support import run
 
-SOON_MS, LATER_MS = 300, 10_000
+LATER_MS = 10_000
 PASSWORDS = {"broker": "broker-secret"}
 MODULES = {"PLAIN": "plain.PlainLoginModule", "SCRAM-SHA-256": "scram.ScramLoginModule"}
 
@@ -68,13 +68,13 @@ async def linked(
         turns.close()
 
 
-def asked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1", within_ms: int = SOON_MS * 10) -> Any:
-    """Return id and port of the brokers that a link is told of."""
+def asked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1", *, patient: bool = True) -> Any:
+    """Return id and port of the brokers that a link is told of. A link that is not patient tells its first failure."""
     found: list[Any] = []
 
     async def scenario() -> None:
-        async with linked(broker, config, host) as link:
-            found.append(await link.ask(MetadataRequest(topics=[]), within_ms))
+        async with linked(broker, config, host, patient=patient) as link:
+            found.append(await link.ask(MetadataRequest(topics=[]), LATER_MS))
 
     run(scenario)
     return [(each.node_id, each.port) for each in found[0].brokers]
@@ -93,13 +93,13 @@ def asked(broker: KafkaBroker, config: dict[str, str], host: str = "127.0.0.1", 
 def test_a_link_is_let_in(security: str, mechanism: str | None) -> None:
     own: dict[str, Any] = {} if mechanism is None else {"users": PASSWORDS, "mechanisms": [mechanism]}
     with KafkaBroker(security=security, **own) as broker:
-        assert asked(broker, settings(broker, mechanism), within_ms=LATER_MS) == [(1, broker.port)]
+        assert asked(broker, settings(broker, mechanism)) == [(1, broker.port)]
 
 
 def test_a_wrong_password_is_told_and_not_shown() -> None:
     with KafkaBroker(security="sasl_plaintext", users=PASSWORDS, mechanisms=["PLAIN"]) as broker:
         with pytest.raises(LinkTimeout, match="refuses the login of this node: Authentication failed") as refused:
-            asked(broker, settings(broker, "PLAIN", password="open-sesame"))
+            asked(broker, settings(broker, "PLAIN", password="open-sesame"), patient=False)
         assert "sesame" not in str(refused.value)
 
 
@@ -108,18 +108,19 @@ def test_a_mechanism_that_the_peer_does_not_have_is_told() -> None:
         KafkaBroker(security="sasl_plaintext", users=PASSWORDS, mechanisms=["PLAIN"]) as broker,
         pytest.raises(LinkTimeout, match="does not take SCRAM-SHA-256, but PLAIN"),
     ):
-        asked(broker, settings(broker, "SCRAM-SHA-256"))
+        asked(broker, settings(broker, "SCRAM-SHA-256"), patient=False)
 
 
 def test_a_certificate_of_strangers_or_of_another_host_is_not_trusted(tmp_path: Path) -> None:
     with KafkaBroker(security="ssl") as broker:
         trusted = settings(broker)
+        strangers = {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority().pem}
         with pytest.raises(LinkTimeout, match="certificate verify failed"):
-            asked(broker, {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": authority().pem})
+            asked(broker, strangers, patient=False)
         with pytest.raises(LinkTimeout, match="certificate verify failed: IP address mismatch"):
-            asked(broker, trusted, host="0.0.0.0")
+            asked(broker, trusted, host="0.0.0.0", patient=False)
         anywhere = trusted | {"ssl.endpoint.identification.algorithm": ""}
-        assert asked(broker, anywhere, within_ms=LATER_MS) == [(1, broker.port)]
+        assert asked(broker, anywhere) == [(1, broker.port)]
 
 
 class Slow(Login):
@@ -146,7 +147,7 @@ async def linked_by(broker: KafkaBroker, login: Slow) -> AsyncIterator[Link]:
     turns = EventLoop(asyncio.get_running_loop(), SystemClock())
     security = security_at(BrokerConfig(settings(broker, "PLAIN")), listener)
     security._new_login = lambda wall, host: login
-    link = Link(turns, "127.0.0.1", broker.port, security=security)
+    link = Link(turns, "127.0.0.1", broker.port, LinkSettings(patient=False), security=security)
     try:
         yield link
     finally:
@@ -179,7 +180,7 @@ def test_a_login_that_has_failed_is_told_and_one_that_comes_too_late_is_passed_o
                 login.may.set()
                 async with linked_by(broker, login) as link:
                     with pytest.raises(LinkTimeout, match=told):
-                        await link.ask(MetadataRequest(topics=[]), SOON_MS)
+                        await link.ask(MetadataRequest(topics=[]), LATER_MS)
             late = Slow()
             async with linked_by(broker, late) as link:
                 answer = asyncio.create_task(link.ask(MetadataRequest(topics=[]), LATER_MS))
