@@ -57,7 +57,7 @@ async def _served_until(gone: Callable[[socket.socket], None] | None) -> str:
             assert ended.done()
         else:
             gone(client)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await ended
     await listener.close()
     return str(ended.result())

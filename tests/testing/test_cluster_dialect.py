@@ -462,22 +462,22 @@ def test_a_reset_takes_settings_back_to_those_of_the_first_start() -> None:
         broker = ConfigResource(ConfigResource.Type.BROKER, "1")
 
         def settings() -> tuple[set[str], set[str], str]:
-            rights = {str(each) for each in admin.describe_acls(all_acls).result(10)}
-            known = set(admin.describe_user_scram_credentials().result(10))
-            return rights, known, admin.describe_configs([broker])[broker].result(10)["log.cleaner.threads"].value
+            rights = {str(each) for each in admin.describe_acls(all_acls).result(60)}
+            known = set(admin.describe_user_scram_credentials().result(60))
+            return rights, known, admin.describe_configs([broker])[broker].result(60)["log.cleaner.threads"].value
 
         before = settings()
-        admin.create_acls([of_bob])[of_bob].result(10)
-        admin.delete_acls([of_alice])[of_alice].result(10)
+        admin.create_acls([of_bob])[of_bob].result(60)
+        admin.delete_acls([of_alice])[of_alice].result(60)
         changes: dict[str, Any] = {
             "bob": UserScramCredentialUpsertion("bob", ScramCredentialInfo(scram, 4096), b"b"),
             "alice": UserScramCredentialDeletion("alice", scram),
         }
         for name, change in changes.items():
-            admin.alter_user_scram_credentials([change])[name].result(10)
+            admin.alter_user_scram_credentials([change])[name].result(60)
         two = ConfigEntry("log.cleaner.threads", "2", incremental_operation=AlterConfigOpType.SET)
         broker.add_incremental_config(two)
-        admin.incremental_alter_configs([broker])[broker].result(10)
+        admin.incremental_alter_configs([broker])[broker].result(60)
         cluster.wait_for_metadata()
         assert all(one != other for one, other in zip(before, settings(), strict=True))
         cluster.reset(keep=["configs"])
@@ -487,7 +487,7 @@ def test_a_reset_takes_settings_back_to_those_of_the_first_start() -> None:
         cluster.create_topic("orders")
         alice = Producer(cluster.client_config("confluent", user="alice"))
         alice.produce("orders", "paid")
-        assert alice.flush(10) == 0
+        assert alice.flush(60) == 0
         with pytest.raises(ControlError, match="node 100 leads the metadata: ask there"):
             cluster.broker(1).reset_settings()
 
@@ -509,11 +509,11 @@ def test_every_broker_passes_for_an_older_release_and_copies_all_the_same() -> N
         for partition in range(2):
             cluster.move_leader("orders", partition + 1, partition)
         producer = Producer(cluster.client_config("confluent") | {"transactional.id": "older", "client.id": "older"})
-        producer.init_transactions(10)
+        producer.init_transactions(60)
         producer.begin_transaction()
         for number in range(4):
             producer.produce("orders", str(number), partition=number % 2)
-        producer.commit_transaction(10)
+        producer.commit_transaction(60)
         values = [record.value for record in cluster.wait_for_records("orders", 4)]
         assert values == ["0", "2", "1", "3"]
         versions = {each["api"]: each["version"] for each in cluster.requests(client_id="older")}
@@ -545,7 +545,7 @@ def test_an_older_cluster_with_users_is_one_too() -> None:
         cluster.create_topic("orders")
         producer = Producer(cluster.client_config("confluent", user="alice") | {"client.id": "older"})
         producer.produce("orders", "paid")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         cluster.assert_records("orders", ["paid"])
         assert cluster.requests("Produce", client_id="older")[0]["version"] == 9, "the last one of 2.8"
 

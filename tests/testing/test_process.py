@@ -40,7 +40,7 @@ def ask_for_a_topic(broker: KafkaBroker) -> None:
         connection.recv(8)
 
 
-def wait_until_gone(pid: int, timeout_s: float = 10) -> None:
+def wait_until_gone(pid: int, timeout_s: float = 60) -> None:
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         try:

@@ -101,7 +101,7 @@ def test_a_marker_makes_a_broker_with_users_and_rights(pytester: pytest.Pytester
         def test_one(kafka_broker, kafka_producer):
             seen.add(kafka_broker.port)
             kafka_producer.produce("t", b"1")
-            assert kafka_producer.flush(10) == 0
+            assert kafka_producer.flush(60) == 0
             assert [each.value for each in kafka_broker.records("t")] == ["1"]
 
         @secured

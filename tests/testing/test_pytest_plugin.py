@@ -473,7 +473,7 @@ def test_clients_of_a_library_that_is_installed(pytester: pytest.Pytester, clien
             getattr(kafka_producer, "produce" if kafka_client == "confluent" else "send")(kafka_topic, value)
             kafka_producer.flush()
             if kafka_client == "confluent":
-                record = kafka_consumer.poll(10)
+                record = kafka_consumer.poll(60)
                 assert (record.topic(), record.value()) == (kafka_topic, b"1")
                 assert kafka_topic in kafka_admin.list_topics(timeout=10).topics
             else:

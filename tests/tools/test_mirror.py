@@ -52,7 +52,7 @@ def write(broker: KafkaBroker, topic: str, *values: bytes) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number, value in enumerate(values):
         producer.produce(topic, value, key=b"k", partition=1, timestamp=1000 + number, headers=[("h", b"1")])
-    assert producer.flush(10) == 0
+    assert producer.flush(PATIENCE_S) == 0
 
 
 def read(broker: KafkaBroker, topic: str, count: int) -> list[tuple[bytes | None, int, object]]:
@@ -85,7 +85,7 @@ def noted(target: KafkaBroker, syncs_at: KafkaBroker) -> bool:
 def committed(broker: KafkaBroker, topic: str) -> tuple[int, str | None]:
     """Return the committed offset of a partition, and the metadata that was committed with the offset."""
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"})
-    (found,) = consumer.committed([TopicPartition(topic, 1)], 10)
+    (found,) = consumer.committed([TopicPartition(topic, 1)], PATIENCE_S)
     consumer.close()
     return int(found.offset), found.metadata
 
@@ -98,11 +98,11 @@ def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_pat
     with KafkaBroker(in_process=True) as source, KafkaBroker(in_process=True) as target:
         admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
         topic = NewTopic("mirrored", 2, 1, config={"retention.ms": "7654321"})
-        admin.create_topics([topic])["mirrored"].result(10)
+        admin.create_topics([topic])["mirrored"].result(PATIENCE_S)
         write(source, "mirrored", b"one", b"two", b"three")
         there = AdminClient({"bootstrap.servers": target.bootstrap_servers})
         with mirroring(tmp_path, source, target):
-            until(lambda: "from.mirrored" in there.list_topics(timeout=10).topics)
+            until(lambda: "from.mirrored" in there.list_topics(timeout=PATIENCE_S).topics)
             assert read(target, "from.mirrored", 3) == [
                 (b"one", 1000, [("h", b"1")]),
                 (b"two", 1001, [("h", b"1")]),
@@ -114,12 +114,12 @@ def test_records_configs_and_group_offsets_go_over_and_a_restart_goes_on(tmp_pat
             until(lambda: committed(target, "from.mirrored") == (2, "read by hand"))
             until(lambda: noted(target, source))
         resource = ConfigResource(ResourceType.TOPIC, "from.mirrored")
-        assert there.describe_configs([resource])[resource].result(10)["retention.ms"].value == "7654321"
+        assert there.describe_configs([resource])[resource].result(PATIENCE_S)["retention.ms"].value == "7654321"
         write(source, "mirrored", b"four")
         with mirroring(tmp_path, source, target):
             found = read(target, "from.mirrored", 4)
             assert [value for value, _, _ in found] == [b"one", b"two", b"three", b"four"]
-        assert {"heartbeats", "from.checkpoints.internal"} <= set(there.list_topics(timeout=10).topics)
+        assert {"heartbeats", "from.checkpoints.internal"} <= set(there.list_topics(timeout=PATIENCE_S).topics)
 
 
 def test_what_retention_has_taken_meanwhile_is_skipped_and_the_rest_goes_over(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_the_offsets_of_a_group_follow_once_its_members_have_left(tmp_path: Path
     more = "to.bootstrap.servers = {0}\nfrom.bootstrap.servers = {0}\nsync.group.offsets.interval.seconds = 1\n"
     with KafkaBroker(in_process=True) as broker:  # one cluster under two names: the group is the same on both sides
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-        admin.create_topics([NewTopic("mirrored", 2, 1)])["mirrored"].result(10)
+        admin.create_topics([NewTopic("mirrored", 2, 1)])["mirrored"].result(PATIENCE_S)
         write(broker, "mirrored", b"one", b"two")
         settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "readers"}
         member = Consumer(settings | {"auto.offset.reset": "earliest", "enable.auto.commit": False})
@@ -235,10 +235,10 @@ def test_the_offsets_of_a_group_follow_once_its_members_have_left(tmp_path: Path
         member.commit(asynchronous=False)
         at_home = "emit.heartbeats.enabled = false\nsync.topic.acls.enabled = false\nfrom->to.topics = mirrored\n"
         with mirroring(tmp_path, broker, broker, more.format(broker.bootstrap_servers) + at_home):
-            until(lambda: "from.checkpoints.internal" in admin.list_topics(timeout=10).topics)
+            until(lambda: "from.checkpoints.internal" in admin.list_topics(timeout=PATIENCE_S).topics)
             looks = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "looks"})
             checkpoints = TopicPartition("from.checkpoints.internal", 0)
-            until(lambda: looks.get_watermark_offsets(checkpoints, 10)[1] > 0)
+            until(lambda: looks.get_watermark_offsets(checkpoints, PATIENCE_S)[1] > 0)
             looks.close()
             assert offset(broker, "from.mirrored") < 0
             member.close()
@@ -256,7 +256,7 @@ def test_acls_go_over_and_a_restart_knows_which_record_was_which(
 ) -> None:
     with KafkaBroker(WITH_ACLS, in_process=True) as source, KafkaBroker(WITH_ACLS, in_process=True) as target:
         admin = AdminClient({"bootstrap.servers": source.bootstrap_servers})
-        admin.create_topics([NewTopic("mirrored", 2, 1), NewTopic("heartbeats", 2, 1)])["mirrored"].result(10)
+        admin.create_topics([NewTopic("mirrored", 2, 1), NewTopic("heartbeats", 2, 1)])["mirrored"].result(PATIENCE_S)
         write(source, "mirrored", b"one", b"two", b"three")
         write(source, "heartbeats", b"beat")
         asked = Asked(source, capsys)
@@ -266,13 +266,13 @@ def test_acls_go_over_and_a_restart_knows_which_record_was_which(
         at_target = "offset-syncs.topic.location = target\n"
         there = AdminClient({"bootstrap.servers": target.bootstrap_servers})
         with mirroring(tmp_path, source, target, at_target):
-            until(lambda: "from.heartbeats" in there.list_topics(timeout=10).topics)
+            until(lambda: "from.heartbeats" in there.list_topics(timeout=PATIENCE_S).topics)
             assert [value for value, _, _ in read(target, "from.mirrored", 3)] == [b"one", b"two", b"three"]
             assert [value for value, _, _ in read(target, "from.heartbeats", 1)] == [b"beat"]
             until(lambda: Asked(target, capsys)("acls", "--list") != [])
             until(lambda: noted(target, target))
-        assert not [each for each in admin.list_topics(timeout=10).topics if each.startswith("mm2-offset-syncs")]
-        assert "mm2-offset-syncs.from.internal" in there.list_topics(timeout=10).topics
+        assert not any(each.startswith("mm2-offset-syncs") for each in admin.list_topics(timeout=PATIENCE_S).topics)
+        assert "mm2-offset-syncs.from.internal" in there.list_topics(timeout=PATIENCE_S).topics
         (given,) = Asked(target, capsys)("acls", "--list")
         assert (given["resource_name"], given["operation"]) == ("from.mirrored", "READ")
         reader = Consumer({"bootstrap.servers": source.bootstrap_servers, "group.id": "readers"})

@@ -72,7 +72,7 @@ def test_offsets_are_committed_for_a_group_that_is_not_there_yet(broker: KafkaBr
     first, second = broker.group("made-by-commit")["offsets"]
     assert (first["committed"], second["committed"], second["metadata"]) == (None, 2, "by hand")
     consumer = KafkaConsumer(
-        "committed", bootstrap_servers=broker.bootstrap_servers, group_id="made-by-commit", consumer_timeout_ms=10_000
+        "committed", bootstrap_servers=broker.bootstrap_servers, group_id="made-by-commit", consumer_timeout_ms=60_000
     )
     assert next(consumer).value == b"2"
     with pytest.raises(
