@@ -211,7 +211,7 @@ def test_topics_differ_in_more_than_case_where_the_file_system_ignores_case(tmp_
 
 def consumed(broker: KafkaBroker) -> int:
     consumer = KafkaConsumer(
-        "orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=10_000
+        "orders", bootstrap_servers=broker.bootstrap_servers, auto_offset_reset="earliest", consumer_timeout_ms=60_000
     )
     try:
         numbers = [int(record.value[:9]) for record, _ in zip(consumer, range(300), strict=False)]

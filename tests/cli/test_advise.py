@@ -23,7 +23,7 @@ def test_a_broker_says_what_its_clients_should_change(capsys: pytest.CaptureFixt
             config = {"bootstrap.servers": broker.bootstrap_servers, "client.id": name, "acks": acks}
             producer = Producer({**config, "enable.idempotence": acks == -1})
             producer.produce("orders", "paid")
-            assert producer.flush(10) == 0
+            assert producer.flush(60) == 0
         assert main(["advise", "--url", broker.control_url]) == 0
         told = capsys.readouterr().out
         assert "careless (confluent-kafka-python" in told

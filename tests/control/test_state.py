@@ -685,16 +685,16 @@ def test_logs_that_begin_inside_a_batch_or_a_transaction_are_kept_as_they_are(br
     broker.produce("inside", [str(n) for n in range(10)])
     for topic in ("within-aborted", "on-marker"):
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": topic})
-        producer.init_transactions(10)
+        producer.init_transactions(PATIENCE_S)
         for commit in (False, True):
             producer.begin_transaction()
             for n in range(5):
                 producer.produce(topic, f"{'kept' if commit else 'aborted'}-{n}")
-            producer.flush(10)
+            assert producer.flush(PATIENCE_S) == 0
             if commit:
-                producer.commit_transaction(10)
+                producer.commit_transaction(PATIENCE_S)
             else:
-                producer.abort_transaction(10)
+                producer.abort_transaction(PATIENCE_S)
         broker.wait_for_records(topic, 5, isolation_level="read_committed")
     starts = {"inside": 4, "within-aborted": 2, "on-marker": 5}
     for topic, start in starts.items():

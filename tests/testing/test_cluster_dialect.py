@@ -312,7 +312,7 @@ def test_members_and_transactions_are_waited_for(cluster: KafkaCluster) -> None:
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce("paid", "1")
-    producer.flush()
+    assert producer.flush(60) == 0
     assert cluster.wait_for_transaction("till", "Ongoing")["partitions"]
     producer.commit_transaction(30)
     cluster.wait_for_transaction("till", "CompleteCommit")

@@ -174,7 +174,7 @@ def test_a_fork_goes_its_own_way(cluster: KafkaCluster) -> None:
     open_one.init_transactions(30)
     open_one.begin_transaction()
     open_one.produce("orders", "in a transaction")
-    open_one.flush(30)
+    assert open_one.flush(30) == 0
     cluster.broker(3).stop()
     with cluster.fork() as other:
         assert not cluster.broker(3).running

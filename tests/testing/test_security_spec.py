@@ -100,7 +100,7 @@ def test_rights_without_a_password_are_those_of_everybody() -> None:
         broker.create_topic("t")
         producer = Producer(broker.client_config("confluent"))
         producer.produce("t", b"1")
-        assert producer.flush(10) == 0
+        assert producer.flush(60) == 0
         assert [each.value for each in broker.records("t")] == ["1"]
 
 

@@ -12,7 +12,7 @@ def send(broker: KafkaBroker, topic: str, count: int) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
     for number in range(count):
         producer.produce(topic, b"x", partition=0, timestamp=1000 + number)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
 
 
 def test_offsets_as_json(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,10 +12,10 @@ from tests.tools.asking import Asked
 
 def begin(broker: KafkaBroker, name: str, topic: str) -> Producer:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": name, "log_level": 0})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce(topic, b"v", partition=0)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     return producer
 
 

@@ -122,7 +122,7 @@ def test_a_producer_whose_transaction_took_too_long_is_fenced(broker: KafkaBroke
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce("t", b"never seen")
-    producer.flush(30)
+    assert producer.flush(30) == 0
     broker.wait_for_transaction("x", "Ongoing")
     broker.clock.advance(seconds=61)
     broker.wait_for_transaction("x", "CompleteAbort", timeout=0)

@@ -42,7 +42,7 @@ def test_traffic_is_counted_by_topic(broker: KafkaBroker) -> None:
     for number in range(10):
         producer.produce("counted", b"x" * 10, partition=number % 2)
     producer.produce("counted", b"y" * 100_000, partition=0)
-    producer.flush(30)
+    assert producer.flush(30) == 0
     first = Metrics(broker)
     assert first("kafka_server_brokertopicmetrics_messagesin_total", topic="counted") == 11
     size = sum(first("kafka_log_log_size", topic="counted", partition=number) or 0 for number in (0, 1))

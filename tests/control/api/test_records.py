@@ -137,21 +137,21 @@ def test_a_record_says_which_of_its_fields_are_written(broker: KafkaBroker) -> N
 def test_of_an_aborted_transaction_only_uncommitted_readers_see_anything(broker: KafkaBroker) -> None:
     broker.create_topic("in-transactions")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "records-test"})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     for value, end in (("aborted", producer.abort_transaction), ("committed", producer.commit_transaction)):
         producer.begin_transaction()
         producer.produce("in-transactions", value)
-        producer.flush(10)
-        end(10)
+        assert producer.flush(60) == 0
+        end(60)
     producer.begin_transaction()
     producer.produce("in-transactions", "open")
-    producer.flush(10)
+    assert producer.flush(60) == 0
     committed = [(each.value, each.transaction) for each in broker.records("in-transactions")]
     read = broker.records("in-transactions", isolation_level="read_uncommitted")
     values = [(each.value, each.transaction) for each in read]
     assert values == [("aborted", "aborted"), ("committed", "committed"), ("open", "open")]
     assert committed == [("committed", "committed")]
-    producer.abort_transaction(10)
+    producer.abort_transaction(60)
 
 
 def test_an_earlier_transaction_of_a_producer_with_an_open_one_is_told_from_it(broker: KafkaBroker) -> None:

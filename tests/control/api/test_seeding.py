@@ -21,12 +21,12 @@ def filled(broker: KafkaBroker) -> None:
     broker.create_topic("stamped", config={"message.timestamp.type": "LogAppendTime"})
     broker.produce("stamped", ["a"])
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "seeding"})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     for value, end in (("no", producer.abort_transaction), ("yes", producer.commit_transaction)):
         producer.begin_transaction()
         producer.produce("plain", value, partition=0)
-        producer.flush(10)
-        end(10)
+        assert producer.flush(60) == 0
+        end(60)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "reader"})
     behind = broker.records("plain", 0)[-1].offset + 1
     consumer.commit(offsets=[TopicPartition("plain", 0, behind, metadata="here")], asynchronous=False)

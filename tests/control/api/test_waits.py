@@ -148,13 +148,13 @@ def test_what_does_not_come_is_told(broker: KafkaBroker, wait: Callable[[KafkaBr
 def test_a_transaction_is_waited_for(broker: KafkaBroker) -> None:
     broker.create_topic("transacted")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "awaited"})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     producer.begin_transaction()
     producer.produce("transacted", "v")
-    producer.flush(10)
+    assert producer.flush(60) == 0
     ongoing = broker.wait_for_transaction("awaited", "Ongoing")
     assert ongoing["partitions"] == ["transacted-0"]
-    step = meanwhile(lambda: producer.commit_transaction(10))
+    step = meanwhile(lambda: producer.commit_transaction(60))
     assert broker.wait_for_transaction("awaited", "CompleteCommit")["producer_id"] == ongoing["producer_id"]
     step.join()
 
@@ -308,15 +308,15 @@ def test_no_number_of_records_is_too_large(broker: KafkaBroker) -> None:
 def test_what_was_not_committed_is_not_counted_and_is_told(broker: KafkaBroker) -> None:
     broker.create_topic("half-committed")
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "transactional.id": "half"})
-    producer.init_transactions(10)
+    producer.init_transactions(60)
     for value, end in (("aborted", producer.abort_transaction), ("committed", producer.commit_transaction)):
         producer.begin_transaction()
         producer.produce("half-committed", value)
-        producer.flush(10)
-        end(10)
+        assert producer.flush(60) == 0
+        end(60)
     producer.begin_transaction()
     producer.produce("half-committed", "open")
-    producer.flush(10)
+    assert producer.flush(60) == 0
     broker.produce("half-committed", ["behind"])
 
     unseen = r"\(not seen with read_committed: 1 aborted, 1 of open transactions, 1 behind an open transaction\)$"
@@ -339,7 +339,7 @@ def test_what_was_not_committed_is_not_counted_and_is_told(broker: KafkaBroker) 
         "+ 0@4 value 'open' (of an open transaction)",
         "+ 0@5 value 'behind'",
     ]
-    producer.abort_transaction(10)
+    producer.abort_transaction(60)
     broker.assert_records("half-committed", ["committed", "behind"], timeout=5)
 
 
