@@ -207,7 +207,8 @@ def test_topics_and_groups_of_the_start_alone(tmp_path: Path) -> None:
             until(lambda: any(each["group_id"] == "early" for each in target.groups()))
             source.create_topic("mirrored.late")
             source.commit("late", "mirrored", 1, 1)
-            time.sleep(2.5)
+            beats = len(target.records("heartbeats"))
+            until(lambda: len(target.records("heartbeats")) >= beats + 3)  # one a second, as the refreshes would come
         assert "from.mirrored.late" not in names(target)
         assert "late" not in {each["group_id"] for each in target.groups()}
 
