@@ -3,7 +3,6 @@ controller decides goes there.
 """
 
 import json
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -74,6 +73,8 @@ def test_what_a_client_asks_is_decided_by_the_controller(cluster: KafkaCluster) 
     at = cluster.bootstrap_servers
     admin = admin_at(at)
     create(at, "asked", 1, 3)
+    for broker in cluster.brokers:
+        _wait_for_topic(broker.address, "asked")
     with pytest.raises(KafkaException, match="already exists"):
         create(at, "asked", 1, 3)
     admin.create_partitions([NewPartitions("asked", 4)])["asked"].result(TIMEOUT_S)
@@ -126,9 +127,7 @@ def test_a_group_has_its_coordinator(cluster: KafkaCluster) -> None:
 def test_a_broker_that_leaves_hands_over_first(cluster: KafkaCluster) -> None:
     create(cluster.bootstrap_servers, "handed", 3, 3)
     broker = cluster.broker(2)
-    began = time.monotonic()
-    assert broker.stop() == 0
-    assert time.monotonic() - began < 60
+    assert broker.stop(60) == 0
     marker = json.loads((broker.directory / "data-0" / ".kafka_cleanshutdown").read_text())
     assert marker["brokerEpoch"] > 0
     eventually(lambda: set(leaders(cluster.broker(1).address, "handed")) <= {1, 3}, True)
@@ -159,14 +158,14 @@ def test_a_controller_that_is_away_is_found_again(cluster: KafkaCluster) -> None
     cluster.controller(101).start()
     create(at, "afterwards", 3, 3)
     assert consumed(at, "meanwhile", 3, 100) == list(range(100))
-    assert brokers_told_by(cluster.broker(1).address) == set(ALL)
+    eventually(partial(brokers_told_by, cluster.broker(1).address), set(ALL), TIMEOUT_S)
 
 
 def test_a_node_of_another_cluster_ends_with_one_line(cluster: KafkaCluster) -> None:
     stranger = cluster.add_broker(OURS, 9, cluster_id="AAAAAAAAAAAAAAAAAAAAAw")
     stranger.launch()
     assert stranger.process is not None
-    assert stranger.process.wait(20) == 1
+    assert stranger.process.wait(TIMEOUT_S) == 1
     lines = [line for line in stranger.log.splitlines() if "CRITICAL" in line]
     assert len(lines) == 1
     assert "INCONSISTENT_CLUSTER_ID" in lines[0]
@@ -182,7 +181,7 @@ def test_a_quorum_of_three_may_lose_its_leader(tmp_path: Path) -> None:
         create(at, "after", 3, 2)
         produce(at, "after", range(50))
         assert consumed(at, "before", 3, 50) == list(range(50))
-        assert brokers_told_by(cluster.broker(1).address) == {1, 2}
+        eventually(partial(brokers_told_by, cluster.broker(1).address), {1, 2}, TIMEOUT_S)
 
 
 def test_a_dynamic_quorum_is_found_by_its_addresses(tmp_path: Path) -> None:
