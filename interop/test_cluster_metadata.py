@@ -31,7 +31,7 @@ def test_a_new_broker_begins_with_the_leaders_snapshot_and_keeps_its_own(tmp_pat
         eventually(lambda: len(snapshots(tmp_path / "controller-101" / "data")) > 0, True, 20)
         second = cluster.add_broker(OURS, 2)
         second.start()
-        assert "The metadata begins with the leader's snapshot up to" in second.log
+        eventually(lambda: "The metadata begins with the leader's snapshot up to" in second.log, True, 20)
         eventually(lambda: brokers_told_by(second.address), {1, 2}, 20)
         assert len(partitions_of(second.address, "t7")) == 10
         own = cluster.broker(1).directory / "data-0"
