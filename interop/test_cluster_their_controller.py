@@ -42,9 +42,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 
 def test_they_are_registered_and_unfenced(cluster: KafkaCluster) -> None:
     for broker in cluster.brokers:
-        eventually(lambda at=broker.address: brokers_told_by(at), set(ALL), 20)  # type: ignore[misc]
+        eventually(lambda at=broker.address: brokers_told_by(at), set(ALL))  # type: ignore[misc]
         # The record that says so reaches a broker before the answer to the heartbeat that asked for it.
-        eventually(lambda at=broker: "unfenced: clients are sent here from now on" in at.log, True, 20)  # type: ignore[misc]
+        eventually(lambda at=broker: "unfenced: clients are sent here from now on" in at.log, True)  # type: ignore[misc]
 
 
 def test_a_topic_of_three_replicas_is_told_by_all(cluster: KafkaCluster) -> None:
@@ -89,7 +89,7 @@ def test_what_a_client_asks_is_decided_by_the_controller(cluster: KafkaCluster) 
     eventually(lambda: "asked" in admin.list_topics(timeout=TIMEOUT_S).topics, False, TIMEOUT_S)
     for broker in cluster.brokers:
         folder = broker.directory / "data-0"
-        eventually(lambda folder=folder: sorted(p.name for p in folder.glob("asked-[0-3]")), [], 20)  # type: ignore[misc]
+        eventually(lambda folder=folder: sorted(p.name for p in folder.glob("asked-[0-3]")), [])  # type: ignore[misc]
 
 
 def observers_told_by(address: str) -> list[int]:
@@ -99,7 +99,7 @@ def observers_told_by(address: str) -> list[int]:
 def test_any_broker_tells_of_the_quorum(cluster: KafkaCluster) -> None:
     for broker in cluster.brokers:
         # A controller tells of an observer once the broker has fetched from it.
-        eventually(partial(observers_told_by, broker.address), ALL, 20)
+        eventually(partial(observers_told_by, broker.address), ALL)
         quorum = quorum_told_by(broker.address)
         assert (quorum.leader_id, [each.replica_id for each in quorum.current_voters]) == (101, [101])
 
@@ -118,7 +118,7 @@ def test_a_group_has_its_coordinator(cluster: KafkaCluster) -> None:
             found.add(int(message.value() or b""))
         return len(found)
 
-    eventually(read, 100, 40)
+    eventually(read, 100)
     consumer.commit(asynchronous=False)
     consumer.close()
     assert len(partitions_of(at, "__consumer_offsets")[0].replicas) == 3
@@ -132,7 +132,7 @@ def test_a_broker_that_leaves_hands_over_first(cluster: KafkaCluster) -> None:
     assert marker["brokerEpoch"] > 0
     eventually(lambda: set(leaders(cluster.broker(1).address, "handed")) <= {1, 3}, True)
     broker.start()
-    eventually(lambda: in_sync(cluster.bootstrap_servers, "handed"), dict.fromkeys(range(3), ALL), 30)
+    eventually(lambda: in_sync(cluster.bootstrap_servers, "handed"), dict.fromkeys(range(3), ALL))
 
 
 def test_a_killed_broker_is_replaced_and_comes_back(cluster: KafkaCluster) -> None:
@@ -144,7 +144,7 @@ def test_a_killed_broker_is_replaced_and_comes_back(cluster: KafkaCluster) -> No
     eventually(lambda: set(leaders(rest, "killed")) <= {1, 2}, True, TIMEOUT_S)
     produce(rest, "killed", range(300, 600))
     cluster.broker(3).start()
-    eventually(lambda: in_sync(at, "killed"), dict.fromkeys(range(3), ALL), 40)
+    eventually(lambda: in_sync(at, "killed"), dict.fromkeys(range(3), ALL))
     assert consumed(at, "killed", 3, 600) == list(range(600))
 
 
