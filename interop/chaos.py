@@ -39,7 +39,7 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
-from pykafka_broker.testing import KafkaBroker, KafkaCluster
+from pykafka_broker.testing import BrokerError, KafkaBroker, KafkaCluster
 from pykafka_broker.testing.cluster import format_directories
 from pykafka_broker.testing.control_client import ControlError
 
@@ -48,7 +48,7 @@ SEGMENT_BYTES = ("1048576", "2097152", "4194304")
 _TOPIC, _SET = 2, 0  # of IncrementalAlterConfigs
 _ANSWER_WITHIN_S = 5.0
 _WHOLE_WITHIN_S = 30.0
-_REFUSALS = (ControlError, OSError, Closed)
+_REFUSALS = (BrokerError, ControlError, OSError, Closed)
 
 
 class Refused(Exception):
@@ -157,9 +157,10 @@ class Chaos:
         """Fill a node's disk. A node that can't go on without it may end; then it is started again."""
         node.fill_disk()
         yield
-        if node.running:
+        try:
             node.free_disk()
-        else:
+        except _REFUSALS:
+            node.stop()
             node.start()
 
     @contextmanager

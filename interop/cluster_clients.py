@@ -46,10 +46,15 @@ def brokers_told_by(address: str) -> set[int]:
 
 
 def quorum_told_by(address: str) -> Any:
-    """Return the answer of one broker about the metadata log."""
-    with RawClient(address) as client:
-        answer = client.call(DescribeQuorumRequest([TopicData("__cluster_metadata", [PartitionData(0)])]))
-    return answer.topics[0].partitions[0]
+    """Return the answer of one broker about the metadata log, once a leader of the quorum answers."""
+    deadline = time.monotonic() + TIMEOUT_S
+    while True:
+        with RawClient(address, timeout_s=TIMEOUT_S) as client:
+            answer = client.call(DescribeQuorumRequest([TopicData("__cluster_metadata", [PartitionData(0)])]))
+        if not answer.error_code:
+            return answer.topics[0].partitions[0]
+        assert time.monotonic() < deadline, answer
+        time.sleep(0.2)
 
 
 def add_voter(address: str, node_id: int, port: int, directory_id: bytes) -> None:
@@ -80,7 +85,7 @@ def consumed(address: str, topic: str, partitions: int, count: int) -> list[int]
     consumer = Consumer({"bootstrap.servers": address, "group.id": "none", "auto.offset.reset": "earliest"})
     consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
     found: list[int] = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + TIMEOUT_S
     while len(found) < count and time.monotonic() < deadline:
         message = consumer.poll(0.5)
         if message is not None and not message.error():

@@ -99,7 +99,7 @@ def create(cluster: KafkaCluster, topic: str, partitions: int = 2, **overrides: 
     assert made.error_code == ErrorCode.NONE, made.error_message
     for broker in BOTH:
         admin = AdminClient({"bootstrap.servers": cluster.broker(broker).address})
-        eventually(partial(leaders, admin, topic), sorted(placed), 20)
+        eventually(partial(leaders, admin, topic), sorted(placed))
     return bytes(made.topic_id)
 
 
@@ -131,7 +131,7 @@ def committed(cluster: KafkaCluster, topic: str, count: int) -> list[str]:
         return len(values)
 
     try:
-        eventually(enough, count, 30)
+        eventually(enough, count)
         assert consumer.poll(1) is None
     finally:
         consumer.close()
@@ -178,7 +178,7 @@ def test_offsets_of_a_transaction_whose_coordinator_is_the_other(cluster: KafkaC
             else:
                 producer.abort_transaction(30)
             expected = number if commit else number - 1
-            eventually(lambda: consumer.committed([TopicPartition(topic, 0)], 10)[0].offset, expected, 20)
+            eventually(lambda: consumer.committed([TopicPartition(topic, 0)], 10)[0].offset, expected)
     finally:
         consumer.close()
 
@@ -194,7 +194,7 @@ def transactional(producer: tuple[int, int], sequence: int, value: bytes) -> byt
 def new_producer(coordinating: RawClient, name: str) -> tuple[int, int]:
     """Return id and epoch of a producer, from a coordinator that may be loading its partition still."""
     request = InitProducerIdRequest(name, 60_000)
-    eventually(lambda: coordinating.call(request).error_code, ErrorCode.NONE, 20)
+    eventually(lambda: coordinating.call(request).error_code, ErrorCode.NONE)
     made = coordinating.call(request)
     return made.producer_id, made.producer_epoch
 
@@ -218,9 +218,9 @@ def test_producing_is_joining_at_the_other(cluster: KafkaCluster, coordinator: i
         producer = new_producer(coordinating, name)
         ahead = producer[0], producer[1] + 5
         # A leader that does not know the coordinator yet says NOT_LEADER_OR_FOLLOWER.
-        eventually(partial(produced, ahead, b"never"), ErrorCode.INVALID_PRODUCER_EPOCH, 10)
+        eventually(partial(produced, ahead, b"never"), ErrorCode.INVALID_PRODUCER_EPOCH)
         for number in range(4):
-            eventually(partial(produced, producer, b"%d" % number), ErrorCode.NONE, 10)
+            eventually(partial(produced, producer, b"%d" % number), ErrorCode.NONE)
             ended = coordinating.call(EndTxnRequest(name, *producer, number % 2 == 0), 5)
             assert ended.error_code == ErrorCode.NONE
             producer = ended.producer_id, ended.producer_epoch
@@ -247,7 +247,7 @@ def test_who_goes_on_before_the_markers_are_written(cluster: KafkaCluster, coord
         def produced() -> ErrorCode:
             return ErrorCode(leading.call(produce, 13).responses[0].partition_responses[0].error_code)
 
-        eventually(produced, ErrorCode.NONE, 10)
+        eventually(produced, ErrorCode.NONE)
         cluster.broker(other).pause()
         try:
             ended = coordinating.call(EndTxnRequest(name, *producer, True), 5)
@@ -360,8 +360,8 @@ def test_shares_whose_states_are_at_the_other(cluster: KafkaCluster, states: int
     )
     member = ShareMember(cluster, group, other, topic, topic_id, partition)
     try:
-        eventually(lambda: (topic_id, partition) in member.beat(), True, 30)
-        eventually(lambda: member.fetch() and "records", [], 10)
+        eventually(lambda: (topic_id, partition) in member.beat(), True)
+        eventually(lambda: member.fetch() and "records", [])
         for number in range(4):
             producer.produce(topic, f"v{number}", partition=partition)
         assert producer.flush(20) == 0
@@ -371,8 +371,8 @@ def test_shares_whose_states_are_at_the_other(cluster: KafkaCluster, states: int
             got.extend(member.fetch())
             return sum(last - first + 1 for first, last, _ in got)
 
-        eventually(records, 4, 20)
+        eventually(records, 4)
         assert member.acknowledge(0, 2) == ErrorCode.NONE
-        eventually(lambda: [each for each in member.described() if each[0] == partition], [(partition, 0, 1)], 20)
+        eventually(lambda: [each for each in member.described() if each[0] == partition], [(partition, 0, 1)])
     finally:
         member.close()

@@ -69,7 +69,7 @@ def lead_by(cluster: KafkaCluster, replicas: list[list[int]]) -> None:
         return leaders_told_by(node)
 
     for node in cluster.brokers:
-        eventually(partial(elected, node), [those[0] for those in replicas], 30)
+        eventually(partial(elected, node), [those[0] for those in replicas])
 
 
 @pytest.fixture(scope="module", params=[THEIRS, OURS], ids=["their-controller", "our-controller"])
@@ -112,7 +112,7 @@ def told(node: Node, other: Node, partition: int, asked: Callable[..., Iterator[
     with RawClient(node.address) as client:
         [topic] = client.call(MetadataRequest([MetadataRequestTopic(name=TOPIC)]), 12).topics
         [epoch] = [one.leader_epoch for one in topic.partitions if one.partition_index == partition]
-        eventually(lambda: _knows(client, topic.topic_id, partition, epoch), True, 30)
+        eventually(lambda: _knows(client, topic.topic_id, partition, epoch), True)
         requests = asked(topic.topic_id, partition, epoch)
         return [_told(client.call(request, version), names, epoch) for version, request in requests]
 

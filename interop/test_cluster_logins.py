@@ -143,7 +143,7 @@ def test_tokens_of_an_endpoint_by_client_credentials(
                 first = len(site.sold)
                 time.sleep(site.life_s)
                 produce(cluster, "by-token")  # over connections that have logged in anew
-                assert len(site.sold) > first
+                eventually(lambda: len(site.sold) > first, True, PATIENCE_S)
             logs = "".join(node.log for node in cluster.nodes if node.kind is OURS)
     credentials, body = site.sold[0]
     assert base64.b64decode(credentials.removeprefix("Basic ")) == b"node-id:node-secret"

@@ -96,7 +96,7 @@ def test_brokers_of_kafka_replicate_and_fail_over(cluster: KafkaCluster) -> None
     create(cluster, "t")
     values = [f"a{number}" for number in range(100)]
     assert produce(cluster, "t", values) == values
-    eventually(lambda: sorted(partitions(cluster, "t")[0].isrs), [1, 2], 20)
+    eventually(lambda: sorted(partitions(cluster, "t")[0].isrs), [1, 2])
     leader = partitions(cluster, "t")[0].leader
     cluster.broker(leader).kill()
     more = [f"b{number}" for number in range(100)]
@@ -110,11 +110,9 @@ def test_brokers_of_kafka_replicate_and_fail_over(cluster: KafkaCluster) -> None
 
 def test_a_broker_that_is_stopped_hands_over_first(cluster: KafkaCluster) -> None:
     create(cluster, "stopped", 4)
-    eventually(lambda: [sorted(each.isrs) for each in partitions(cluster, "stopped").values()], [[1, 2]] * 4, 20)
-    begun = time.monotonic()
+    eventually(lambda: [sorted(each.isrs) for each in partitions(cluster, "stopped").values()], [[1, 2]] * 4)
     # the exit code of a JVM shows that SIGTERM ended it
-    assert cluster.broker(1).stop() == (143 if cluster.broker(1).kind is THEIRS else 0)
-    assert time.monotonic() - begun < 60
+    assert cluster.broker(1).stop(60) == (143 if cluster.broker(1).kind is THEIRS else 0)
     assert [each.leader for each in partitions(cluster, "stopped").values()] == [2] * 4
     assert list((cluster.broker(1).directory / "data-0").glob(".kafka_cleanshutdown"))
     cluster.broker(1).start()
@@ -143,7 +141,7 @@ def test_transactions_go_on_when_a_coordinator_dies(cluster: KafkaCluster) -> No
     settings = {
         "bootstrap.servers": cluster.bootstrap_servers,
         "transactional.id": "tx",
-        "transaction.timeout.ms": 30000,
+        "transaction.timeout.ms": 300_000,  # a node starts within a transaction
     }
     producer = Producer(settings)
     producer.init_transactions(30)

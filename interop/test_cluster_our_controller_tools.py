@@ -45,7 +45,7 @@ def asked(request: pytest.FixtureRequest, java: JavaTools, tmp_path_factory: pyt
     directory = tmp_path_factory.mktemp("cluster") / "nodes"
     with KafkaCluster(directory, controllers=[request.param], brokers=[THEIRS, OURS]) as cluster:
         known = Asked(cluster, java)
-        eventually(lambda: sum("unfenced" in line for line in known.lines(*ENDPOINTS)), 2, 30)
+        eventually(lambda: sum("unfenced" in line for line in known.lines(*ENDPOINTS)), 2)
         yield known
 
 
@@ -148,9 +148,9 @@ def test_leadership_is_given_back(asked: Asked, tmp_path: Path) -> None:
         return next((" ".join(line.split()) for line in outcome.lines if "Partition: 1" in line), outcome.err)
 
     asked.cluster.broker(2).kill()
-    eventually(lambda: "Leader: 1 Replicas: 2,1 Isr: 1 " in of_partition_1(), True, 20)
+    eventually(lambda: "Leader: 1 Replicas: 2,1 Isr: 1 " in of_partition_1(), True)
     asked.cluster.broker(2).start()
-    eventually(lambda: "Leader: 1 Replicas: 2,1 Isr: 1,2 " in of_partition_1(), True, 30)
+    eventually(lambda: "Leader: 1 Replicas: 2,1 Isr: 1,2 " in of_partition_1(), True)
     wanted = tmp_path / "wanted.json"
     wanted.write_text(json.dumps({"partitions": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 1}]}))
     elect = ("kafka-leader-election", "--bootstrap-server", "B@", "--election-type", "preferred")
@@ -158,7 +158,7 @@ def test_leadership_is_given_back(asked: Asked, tmp_path: Path) -> None:
         "Successfully completed leader election (PREFERRED) for partitions t-1",
         "Valid replica already elected for partitions t-0",
     ]
-    eventually(lambda: "Leader: 2 Replicas: 2,1" in of_partition_1(), True, 20)
+    eventually(lambda: "Leader: 2 Replicas: 2,1" in of_partition_1(), True)
 
 
 def test_a_broker_is_unregistered(asked: Asked) -> None:
@@ -168,6 +168,6 @@ def test_a_broker_is_unregistered(asked: Asked) -> None:
     assert asked.lines("kafka-cluster", "unregister", "--bootstrap-server", "B@", "--id", "2") == [
         "Broker 2 is no longer registered."
     ]
-    eventually(lambda: sum("broker" in line for line in asked.lines(*ENDPOINTS)), 1, 20)
+    eventually(lambda: sum("broker" in line for line in asked.lines(*ENDPOINTS)), 1)
     asked.cluster.broker(2).start()
-    eventually(lambda: sum("unfenced" in line for line in asked.lines(*ENDPOINTS)), 2, 30)
+    eventually(lambda: sum("unfenced" in line for line in asked.lines(*ENDPOINTS)), 2)

@@ -3,7 +3,6 @@ controller decides goes there.
 """
 
 import json
-import time
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -43,9 +42,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 
 def test_they_are_registered_and_unfenced(cluster: KafkaCluster) -> None:
     for broker in cluster.brokers:
-        eventually(lambda at=broker.address: brokers_told_by(at), set(ALL), 20)  # type: ignore[misc]
+        eventually(lambda at=broker.address: brokers_told_by(at), set(ALL))  # type: ignore[misc]
         # The record that says so reaches a broker before the answer to the heartbeat that asked for it.
-        eventually(lambda at=broker: "unfenced: clients are sent here from now on" in at.log, True, 20)  # type: ignore[misc]
+        eventually(lambda at=broker: "unfenced: clients are sent here from now on" in at.log, True)  # type: ignore[misc]
 
 
 def test_a_topic_of_three_replicas_is_told_by_all(cluster: KafkaCluster) -> None:
@@ -74,6 +73,8 @@ def test_what_a_client_asks_is_decided_by_the_controller(cluster: KafkaCluster) 
     at = cluster.bootstrap_servers
     admin = admin_at(at)
     create(at, "asked", 1, 3)
+    for broker in cluster.brokers:
+        _wait_for_topic(broker.address, "asked")
     with pytest.raises(KafkaException, match="already exists"):
         create(at, "asked", 1, 3)
     admin.create_partitions([NewPartitions("asked", 4)])["asked"].result(TIMEOUT_S)
@@ -88,7 +89,7 @@ def test_what_a_client_asks_is_decided_by_the_controller(cluster: KafkaCluster) 
     eventually(lambda: "asked" in admin.list_topics(timeout=TIMEOUT_S).topics, False, TIMEOUT_S)
     for broker in cluster.brokers:
         folder = broker.directory / "data-0"
-        eventually(lambda folder=folder: sorted(p.name for p in folder.glob("asked-[0-3]")), [], 20)  # type: ignore[misc]
+        eventually(lambda folder=folder: sorted(p.name for p in folder.glob("asked-[0-3]")), [])  # type: ignore[misc]
 
 
 def observers_told_by(address: str) -> list[int]:
@@ -98,7 +99,7 @@ def observers_told_by(address: str) -> list[int]:
 def test_any_broker_tells_of_the_quorum(cluster: KafkaCluster) -> None:
     for broker in cluster.brokers:
         # A controller tells of an observer once the broker has fetched from it.
-        eventually(partial(observers_told_by, broker.address), ALL, 20)
+        eventually(partial(observers_told_by, broker.address), ALL)
         quorum = quorum_told_by(broker.address)
         assert (quorum.leader_id, [each.replica_id for each in quorum.current_voters]) == (101, [101])
 
@@ -117,7 +118,7 @@ def test_a_group_has_its_coordinator(cluster: KafkaCluster) -> None:
             found.add(int(message.value() or b""))
         return len(found)
 
-    eventually(read, 100, 40)
+    eventually(read, 100)
     consumer.commit(asynchronous=False)
     consumer.close()
     assert len(partitions_of(at, "__consumer_offsets")[0].replicas) == 3
@@ -126,14 +127,12 @@ def test_a_group_has_its_coordinator(cluster: KafkaCluster) -> None:
 def test_a_broker_that_leaves_hands_over_first(cluster: KafkaCluster) -> None:
     create(cluster.bootstrap_servers, "handed", 3, 3)
     broker = cluster.broker(2)
-    began = time.monotonic()
-    assert broker.stop() == 0
-    assert time.monotonic() - began < 60
+    assert broker.stop(60) == 0
     marker = json.loads((broker.directory / "data-0" / ".kafka_cleanshutdown").read_text())
     assert marker["brokerEpoch"] > 0
     eventually(lambda: set(leaders(cluster.broker(1).address, "handed")) <= {1, 3}, True)
     broker.start()
-    eventually(lambda: in_sync(cluster.bootstrap_servers, "handed"), dict.fromkeys(range(3), ALL), 30)
+    eventually(lambda: in_sync(cluster.bootstrap_servers, "handed"), dict.fromkeys(range(3), ALL))
 
 
 def test_a_killed_broker_is_replaced_and_comes_back(cluster: KafkaCluster) -> None:
@@ -145,7 +144,7 @@ def test_a_killed_broker_is_replaced_and_comes_back(cluster: KafkaCluster) -> No
     eventually(lambda: set(leaders(rest, "killed")) <= {1, 2}, True, TIMEOUT_S)
     produce(rest, "killed", range(300, 600))
     cluster.broker(3).start()
-    eventually(lambda: in_sync(at, "killed"), dict.fromkeys(range(3), ALL), 40)
+    eventually(lambda: in_sync(at, "killed"), dict.fromkeys(range(3), ALL))
     assert consumed(at, "killed", 3, 600) == list(range(600))
 
 
@@ -159,14 +158,14 @@ def test_a_controller_that_is_away_is_found_again(cluster: KafkaCluster) -> None
     cluster.controller(101).start()
     create(at, "afterwards", 3, 3)
     assert consumed(at, "meanwhile", 3, 100) == list(range(100))
-    assert brokers_told_by(cluster.broker(1).address) == set(ALL)
+    eventually(partial(brokers_told_by, cluster.broker(1).address), set(ALL), TIMEOUT_S)
 
 
 def test_a_node_of_another_cluster_ends_with_one_line(cluster: KafkaCluster) -> None:
     stranger = cluster.add_broker(OURS, 9, cluster_id="AAAAAAAAAAAAAAAAAAAAAw")
     stranger.launch()
     assert stranger.process is not None
-    assert stranger.process.wait(20) == 1
+    assert stranger.process.wait(TIMEOUT_S) == 1
     lines = [line for line in stranger.log.splitlines() if "CRITICAL" in line]
     assert len(lines) == 1
     assert "INCONSISTENT_CLUSTER_ID" in lines[0]
@@ -182,7 +181,7 @@ def test_a_quorum_of_three_may_lose_its_leader(tmp_path: Path) -> None:
         create(at, "after", 3, 2)
         produce(at, "after", range(50))
         assert consumed(at, "before", 3, 50) == list(range(50))
-        assert brokers_told_by(cluster.broker(1).address) == {1, 2}
+        eventually(partial(brokers_told_by, cluster.broker(1).address), {1, 2}, TIMEOUT_S)
 
 
 def test_a_dynamic_quorum_is_found_by_its_addresses(tmp_path: Path) -> None:

@@ -43,14 +43,16 @@ def whole_again(cluster: KafkaCluster) -> Iterator[None]:
 class Shell:
     """A shell for tools that have to succeed.
 
+    A tool starts once every running broker knows what the controller has decided: the tool asks any of the brokers.
     `at`: the options with the cluster's addresses. Most tools want them before the other arguments, kafka-cluster wants
     them behind.
     """
 
-    def __init__(self, java: JavaTools, at: Sequence[str]) -> None:
-        self.jvm, self.at = java, at
+    def __init__(self, java: JavaTools, cluster: KafkaCluster, at: Sequence[str]) -> None:
+        self.jvm, self.at, self._cluster = java, at, cluster
 
     def attempt(self, tool: str, *arguments: str, stdin: str = "") -> Outcome:
+        self._cluster.wait_for_metadata(PATIENCE_S)
         behind = tool == "kafka-cluster"
         return self.jvm.run(tool, *(() if behind else self.at), *arguments, *(self.at if behind else ()), stdin=stdin)
 
@@ -62,12 +64,12 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def sh(java: JavaTools, cluster: KafkaCluster) -> Shell:
-    return Shell(java, ("--bootstrap-server", cluster.bootstrap_servers))
+    return Shell(java, cluster, ("--bootstrap-server", cluster.bootstrap_servers))
 
 
 @pytest.fixture(scope="module")
 def at_controller(java: JavaTools, cluster: KafkaCluster) -> Shell:
-    return Shell(java, ("--bootstrap-controller", cluster.controller.bootstrap_servers))
+    return Shell(java, cluster, ("--bootstrap-controller", cluster.controller.bootstrap_servers))
 
 
 def make(sh: Shell, topic: str, assignment: str) -> None:
@@ -375,7 +377,7 @@ def test_transactions_of_every_coordinator(sh: Shell, cluster: KafkaCluster) -> 
     make(sh, "bought", "1:2:3")
     producers = []
     for number in range(3):
-        settings = {"transactional.id": f"till-{number}", "log_level": 0}
+        settings = {"transactional.id": f"till-{number}", "transaction.timeout.ms": 600_000, "log_level": 0}
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
         producer.init_transactions(PATIENCE_S)
         producer.begin_transaction()

@@ -33,6 +33,9 @@ class Connect:
             "value.converter": converter,
             "offset.storage.file.filename": directory / "offsets",
             "offset.flush.interval.ms": 200,
+            # After the default of 5 seconds each, Connect gives up a task's end and its offsets: lines come twice.
+            "offset.flush.timeout.ms": 60_000,
+            "task.shutdown.graceful.timeout.ms": 60_000,
             "plugin.discovery": "service_load",  # otherwise Connect searches every jar for half a minute
             "listeners": f"http://127.0.0.1:{free_port()}",
         }
@@ -55,7 +58,7 @@ class Connect:
         """Stop Connect as an operator does: it finishes the work under way and keeps its offsets."""
         assert self._process is not None
         self._process.terminate()
-        self._process.wait(60)
+        self._process.wait(180)
 
     def kill(self) -> None:
         if self._process is not None:
@@ -90,7 +93,7 @@ def test_every_line_once(new_broker: NewBroker, tmp_path: Path, connects: list[C
             file.writelines(f"{line}\n" for line in more)
 
     def await_lines() -> None:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while arrived() < len(written) and time.monotonic() < deadline:
             time.sleep(0.05)
         assert connect.sink.read_text().splitlines() == written, connect.log

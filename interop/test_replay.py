@@ -35,16 +35,17 @@ def buy(broker: KafkaBroker | KafkaCluster, name: str, transactional: bool) -> N
     consumer = Consumer({**settings, "group.id": name, "auto.offset.reset": "earliest", "enable.auto.commit": False})
     consumer.subscribe([f"{name}-orders"])
     if transactional:
-        producer.init_transactions(20)
+        producer.init_transactions(60)
     for _ in range(5):
-        order = consumer.poll(20)
+        order = consumer.poll(60)
         assert order is not None
+        assert order.error() is None
         if transactional:
             producer.begin_transaction()
         producer.produce(f"{name}-billed", b"paid", key=order.key(), partition=0)
         if transactional:
-            producer.commit_transaction(20)
-        assert producer.flush(20) == 0
+            producer.commit_transaction(60)
+        assert producer.flush(60) == 0
         consumer.commit(message=order, asynchronous=False)
     consumer.close()
 
