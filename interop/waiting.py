@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 
-def eventually(look: Callable[[], Any], expected: Any, timeout_s: float = 30.0) -> None:
+def eventually(look: Callable[[], Any], expected: Any, timeout_s: float = 60.0) -> None:
     """Call `look` until it returns the expected value; fail with its last value when the time is over.
 
     A look may cost a client and its connections: the longer a wait takes, the longer are its pauses.
