@@ -23,12 +23,12 @@ class CopierProcess:
         return self._log.read_text() if self._log.exists() else ""
 
     def start(self, pause_ms: int) -> None:
-        """Start a copier, and wait until it has the transactional id."""
+        """Start a copier, and wait until it has the transactional id or has ended."""
         before = self.log.count("ready\n")
         with self._log.open("ab") as log:
             self._process = subprocess.Popen([*self._command, str(pause_ms)], cwd=ROOT, stdout=log, stderr=log)
-        deadline = time.monotonic() + 30
-        while self.log.count("ready\n") == before and time.monotonic() < deadline:
+        deadline = time.monotonic() + 60
+        while self.log.count("ready\n") == before and self._process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.01)
 
     def kill(self) -> None:

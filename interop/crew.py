@@ -82,7 +82,7 @@ class Member:
     def ask_to_leave(self) -> None:
         self._process.terminate()
 
-    def await_end(self, timeout_s: float = 30) -> None:
+    def await_end(self, timeout_s: float = 60) -> None:
         status = self._process.wait(timeout_s)
         # On a busy machine a member that has only just started may not hear the signal yet.
         assert status == 0 or (status == -signal.SIGTERM and not self.values), self.log
@@ -147,7 +147,7 @@ class Crew:
         self._everyone.append(member)
         return member
 
-    def leave(self, member: Member, timeout_s: float = 30) -> None:
+    def leave(self, member: Member, timeout_s: float = 60) -> None:
         self.members.remove(member)
         member.ask_to_leave()
         member.await_end(timeout_s)
@@ -174,7 +174,7 @@ class Crew:
         """Return the number of partitions of each member, by member id."""
         return group_view.shares(self._bootstrap, self.group)
 
-    def await_shares(self, timeout_s: float = 30) -> None:
+    def await_shares(self, timeout_s: float = 60) -> None:
         """Wait until the members have the same number of partitions each, and the dead are gone."""
         shares = [self._partitions // len(self.members)] * len(self.members)
         deadline = time.monotonic() + timeout_s
@@ -195,7 +195,7 @@ class Crew:
         """Check that every member still runs."""
         assert all(member.running for member in self.members), self.logs
 
-    def finish(self, timeout_s: float = 30) -> None:
+    def finish(self, timeout_s: float = 60) -> None:
         """Stop the producer; check that every record is read, every offset committed and every living member well."""
         self.feed.stop()
         sent = {b"%d" % number for number in range(self.feed.sent)}
@@ -204,7 +204,7 @@ class Crew:
             self.check_health()
             time.sleep(0.1)
         assert not missing, f"{len(missing)} of {len(sent)} were never read, as {sorted(missing)[:5]}\n{self.logs}"
-        eventually(self.committed, self.log_ends(), 10)
+        eventually(self.committed, self.log_ends())
         self.check_health()
         for member in self.members:
             member.ask_to_leave()

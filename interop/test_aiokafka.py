@@ -15,7 +15,7 @@ Run = Callable[[Coroutine[Any, Any, None]], None]
 
 @pytest.fixture
 def run() -> Run:
-    return lambda coroutine: asyncio.run(asyncio.wait_for(coroutine, 30))
+    return lambda coroutine: asyncio.run(asyncio.wait_for(coroutine, 90))
 
 
 @asynccontextmanager
@@ -111,9 +111,10 @@ def test_admin(bootstrap: str, run: Run) -> None:
         await admin.start()
         try:
             await admin.create_topics([NewTopic("from-aiokafka", 2, 1)])
-            await asyncio.sleep(0.3)  # in a cluster the broker that is asked may hear of the change a moment later
-            [described] = await admin.describe_topics(["from-aiokafka"])
-            assert len(described["partitions"]) == 2
+            partitions: list[Any] = []
+            while len(partitions) != 2:  # in a cluster the broker that is asked may hear of the change a moment later
+                [described] = await admin.describe_topics(["from-aiokafka"])
+                partitions = described["partitions"]
             await admin.create_partitions({"from-aiokafka": NewPartitions(3)})
             assert "from-aiokafka" in await admin.list_topics()
             await admin.delete_topics(["from-aiokafka"])

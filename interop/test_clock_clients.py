@@ -49,10 +49,10 @@ def reads_on(broker: KafkaBroker, client: Client) -> None:
     begin = broker.clock.now()
     assert broker.clock.advance(minutes=30) - begin >= 30 * 60_000
     assert member not in members(broker, group)
-    assert until(lambda: reader.read(0.5) is None and broker.group(group)["state"] == "Stable")
+    assert until(lambda: reader.read(1.0) is None and broker.group(group)["state"] == "Stable")
     assert members(broker, group).isdisjoint({member})
     client.send(broker.bootstrap_servers, topic, "after")
-    assert until(lambda: reader.read(0.5) == "after")
+    assert until(lambda: reader.read(1.0) == "after")
     reader.commit()
     assert broker.lag(group) == 0
     reader.close()

@@ -38,7 +38,7 @@ def produce(bootstrap: str) -> Produce:
         for record in records:
             keywords = record if isinstance(record, dict) else {"value": record}
             producer.produce(topic, on_delivery=on_delivery, **keywords)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         return delivered
 
     return send_all
@@ -51,7 +51,7 @@ def consumer(bootstrap: str) -> Iterator[Consumer]:
     c.close()
 
 
-def read(consumer: Consumer, count: int, timeout_s: float = 20) -> list[Message]:
+def read(consumer: Consumer, count: int, timeout_s: float = 60) -> list[Message]:
     records: list[Message] = []
     deadline = time.monotonic() + timeout_s
     while len(records) < count and time.monotonic() < deadline:
@@ -171,7 +171,7 @@ def refusal(bootstrap: str, topic: str, value: bytes, **settings: Any) -> int:
     producer = Producer({"bootstrap.servers": bootstrap, **{k.replace("_", "."): v for k, v in settings.items()}})
     codes: list[int] = []
     producer.produce(topic, value, on_delivery=lambda error, message: codes.append(error.code() if error else 0))
-    producer.flush(20)
+    producer.flush(60)
     return codes[0]
 
 
@@ -189,14 +189,14 @@ def test_a_timestamp_outside_the_allowed_range_is_refused(make_topic: Any, boots
     producer = Producer({"bootstrap.servers": bootstrap})
     codes: list[int] = []
     producer.produce(topic, b"x", timestamp=1000, on_delivery=lambda e, m: codes.append(e.code() if e else 0))
-    producer.flush(20)
+    producer.flush(60)
     assert codes == [KafkaError.INVALID_TIMESTAMP]
 
 
 def test_an_unknown_topic_without_creation(bootstrap: str) -> None:
     c = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "allow.auto.create.topics": False})
     with pytest.raises(KafkaException) as raised:
-        c.get_watermark_offsets(TopicPartition("nobody-made-it", 0), timeout=10)
+        c.get_watermark_offsets(TopicPartition("nobody-made-it", 0), timeout=60)
     c.close()
     assert raised.value.args[0].code() == KafkaError._UNKNOWN_PARTITION  # from a metadata answer without the topic
 
@@ -205,7 +205,7 @@ def test_an_offset_out_of_range_with_no_reset(topic: str, produce: Produce, boot
     produce(topic, [b"x"])
     c = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "auto.offset.reset": "error"})
     assign(c, topic, 55)
-    message = c.poll(10)
+    message = c.poll(60)
     c.close()
     assert message is not None
     error = message.error()
@@ -225,7 +225,7 @@ def test_end_of_partition_is_reported_once_per_end(topic: str, produce: Produce,
     produce(topic, [b"a"])
     c = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", "enable.partition.eof": True})
     assign(c, topic)
-    first, end = c.poll(10), c.poll(10)
+    first, end = c.poll(60), c.poll(60)
     c.close()
     assert first is not None
     assert first.value() == b"a"
@@ -245,7 +245,7 @@ def test_librdkafka_that_believes_the_broker_is_old(version: str, codec: str, to
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 20, "compression.type": codec, **old})
     for value in values:
         producer.produce(topic, value, key=b"k")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     for settings in ({}, old):
         c = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused", **settings})
         assign(c, topic)

@@ -19,7 +19,9 @@ from interop.java_transactions import JavaClients
 from interop.kafka_cluster import OURS, KafkaCluster
 from interop.raw import RawClient
 from interop.real_kafka import RealKafka
+from interop.waiting import eventually
 from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     AlterableConfig,
     AlterConfigsResource,
@@ -65,7 +67,14 @@ def set_share_version(bootstrap: str, level: int, *, upgrade: bool = True) -> No
     with RawClient(bootstrap) as client:
         answer = client.call(UpdateFeaturesRequest(feature_updates=[update]), 2)
     assert not answer.error_code, answer.error_message
-    time.sleep(QUIET_S)  # until all brokers know the level
+    eventually(lambda: {level_at(address) for address in bootstrap.split(",")}, {level})
+
+
+def level_at(address: str) -> int:
+    """Return the level of share groups that a broker knows."""
+    with RawClient(address) as client:
+        features = client.call(ApiVersionsRequest("test", "1"), 3).finalized_features
+    return next((int(each.max_version_level) for each in features if each.name == "share.version"), 0)
 
 
 class Shop:

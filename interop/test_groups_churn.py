@@ -85,4 +85,4 @@ def test_none_is_lost(name: str, broker: Target, tmp_path: Path, slow: bool) -> 
             crew.start(next(kinds))
         crew.await_shares()
         crew.finish()
-        eventually(crew.described, {}, 10)
+        eventually(crew.described, {})

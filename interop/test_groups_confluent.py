@@ -73,11 +73,11 @@ def numbers(make_topic: Callable[[int], str], bootstrap: str) -> str:
     producer = Producer({"bootstrap.servers": bootstrap})
     for i in range(40):
         producer.produce(topic, b"%d" % i, partition=i % 4)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     return topic
 
 
-def read(consumer: Consumer, count: int, timeout_s: float = 20) -> list[int]:
+def read(consumer: Consumer, count: int, timeout_s: float = 60) -> list[int]:
     values: list[int] = []
     deadline = time.monotonic() + timeout_s
     while len(values) < count and time.monotonic() < deadline:
@@ -85,7 +85,7 @@ def read(consumer: Consumer, count: int, timeout_s: float = 20) -> list[int]:
     return values
 
 
-def poll_until(consumers: list[Consumer], owned: list[int], timeout_s: float = 30) -> None:
+def poll_until(consumers: list[Consumer], owned: list[int], timeout_s: float = 60) -> None:
     """Poll all consumers until each owns its number of partitions."""
     deadline = time.monotonic() + timeout_s
 

@@ -99,7 +99,7 @@ def await_coordinators(client: RawClient) -> None:
         )
         return {one.error_code for answer in asked for one in answer.coordinators}
 
-    eventually(errors, {0}, 30)
+    eventually(errors, {0})
 
 
 def join(broker: Target) -> dict[str, int]:
@@ -113,7 +113,7 @@ def join(broker: Target) -> dict[str, int]:
             epochs.update(told(client, joining()))
             return min(epochs.values()) >= 0
 
-        eventually(have_joined, True, 30)
+        eventually(have_joined, True)
         give_up = time.monotonic() + 60
         looks = 0
         while looks < QUIET_LOOKS or epochs["share"] < SHARE_EPOCH:
@@ -133,5 +133,5 @@ def test_epochs_stay(tmp_path: Path, hands: tuple[Broker, ...]) -> None:
     for hand in hands[1:]:
         with hand(tmp_path) as broker, RawClient(broker.bootstrap_servers) as client:
             await_coordinators(client)
-            eventually(partial(told, client, beating(epochs)), epochs, 30)
+            eventually(partial(told, client, beating(epochs)), epochs)
             assert told(client, beating(epochs)) == epochs

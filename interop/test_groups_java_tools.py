@@ -24,8 +24,10 @@ def groups(java: JavaTools, bootstrap: str) -> Tool:
 
 
 @pytest.fixture(params=["classic", "consumer"])
-def group(request: pytest.FixtureRequest, java: JavaTools, bootstrap: str, make_topic: MakeTopic) -> tuple[str, str]:
-    """A group that a console consumer has joined, and its topic with five records."""
+def group(
+    request: pytest.FixtureRequest, java: JavaTools, groups: Tool, bootstrap: str, make_topic: MakeTopic
+) -> tuple[str, str]:
+    """A group that a console consumer has joined and left, and its topic with five records."""
     topic, protocol = make_topic(), request.param
     server = ("--bootstrap-server", bootstrap)
     java.run("kafka-console-producer", *server, "--topic", topic, stdin="a\nb\nc\nd\ne\n")
@@ -35,6 +37,7 @@ def group(request: pytest.FixtureRequest, java: JavaTools, bootstrap: str, make_
         "--from-beginning", "--command-property", f"group.protocol={protocol}",
     )  # fmt: skip
     assert read.lines == ["a", "b", "c", "d", "e"]
+    eventually(lambda: "Empty" in groups("--describe", "--group", name, "--state").out, True)  # the consumer has left
     return name, topic
 
 
@@ -47,7 +50,6 @@ def test_described_and_listed(groups: Tool, group: tuple[str, str]) -> None:
     name, topic = group
     assert name in groups("--list").lines
     assert row(groups("--describe", "--group", name), name)[1:6] == [topic, "0", "5", "5", "0"]
-    eventually(lambda: "Empty" in groups("--describe", "--group", name, "--state").out, True)
     assert re.search(rf"{name}\s+Consumer", groups("--list", "--type").out) or re.search(
         rf"{name}\s+Classic", groups("--list", "--type").out
     )

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from interop.raw import RawClient
+from interop.waiting import eventually
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.offset_commit_request import (
     OffsetCommitRequest,
@@ -21,8 +22,7 @@ LOADING = {14, 15, 16}  # the coordinator of a group that nobody has asked for b
 @pytest.fixture
 def client(bootstrap: str) -> Iterator[RawClient]:
     with RawClient(bootstrap) as raw:
-        while raw.call(FindCoordinatorRequest("old"), 0).error_code in LOADING:
-            pass
+        eventually(lambda: raw.call(FindCoordinatorRequest("old"), 0).error_code in LOADING, False)
         yield raw
 
 
@@ -42,6 +42,9 @@ def fetch(client: RawClient, version: int, group: str, topic: str) -> Any:
 @pytest.mark.parametrize("committed", [0, 1, 2])
 def test_offsets_of_a_group_without_members(client: RawClient, topic: str, committed: int, fetched: int) -> None:
     group = f"old-{committed}-{fetched}"
+    eventually(
+        lambda: fetch(client, fetched, group, topic).error_code in LOADING, False
+    )  # each has a partition of its own
     assert fetch(client, fetched, group, topic).committed_offset == -1
     assert commit(client, committed, group, topic, 42) == 0
     found = fetch(client, fetched, group, topic)

@@ -66,7 +66,7 @@ def test_a_group_goes_on(crew: Crew, broker: Target) -> None:
 
 def commit(consumer: Consumer, topic: str, offsets: dict[int, int]) -> None:
     wanted = [TopicPartition(topic, p, offset, metadata=f"note {offset}") for p, offset in offsets.items()]
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             consumer.commit(offsets=wanted, asynchronous=False)
@@ -85,7 +85,7 @@ def test_offsets_survive(end: str, broker: Target, tmp_path: Path) -> None:
                 commit(consumer, crew.topic, {0: offset, 1: 2 * offset})
         ENDS[end](broker)
         broker.restart()
-        eventually(crew.committed, {0: 99, 1: 198}, 20)
+        eventually(crew.committed, {0: 99, 1: 198})
         with closing(Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": "idle"})) as consumer:
             [found] = consumer.committed([TopicPartition(crew.topic, 1)], timeout=20)
         assert (found.offset, found.metadata) == (198, "note 198")

@@ -49,7 +49,7 @@ def numbers(make_topic: MakeTopic, bootstrap: str) -> str:
     for number in range(PARTITIONS * EACH):
         hours, partition = divmod(number, PARTITIONS)
         producer.produce(topic, b"%d" % number, partition=partition, timestamp=T0 + hours * HOUR_MS)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     return topic
 
 
@@ -60,9 +60,10 @@ def member(bootstrap: str, group: str, topic: str, protocol: str) -> Iterator[Co
     consumer = Consumer({"bootstrap.servers": bootstrap, "enable.auto.commit": False, **settings})
     with closing(consumer):
         consumer.subscribe([topic])
-        found, deadline = 0, time.monotonic() + 20
+        found, deadline = 0, time.monotonic() + 60
         while found < PARTITIONS * EACH and time.monotonic() < deadline:
             found += sum(1 for m in consumer.consume(100, timeout=0.2) if not m.error())
+        assert found == PARTITIONS * EACH
         consumer.commit(asynchronous=False)
         yield consumer
 

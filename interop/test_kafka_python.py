@@ -24,7 +24,7 @@ def produce(bootstrap: str) -> Produce:
         with closing(KafkaProducer(bootstrap_servers=bootstrap, **settings)) as producer:
             asked = [r if isinstance(r, dict) else {"value": r} for r in records]
             futures = [producer.send(topic, **record) for record in asked]
-            producer.flush(timeout=20)
+            producer.flush(timeout=60)
             return [future.get(timeout=20) for future in futures]
 
     return send_all
@@ -36,7 +36,7 @@ def consumer(bootstrap: str) -> Iterator[KafkaConsumer]:
         yield c
 
 
-def read(consumer: KafkaConsumer, count: int, timeout_s: float = 20) -> list[Any]:
+def read(consumer: KafkaConsumer, count: int, timeout_s: float = 60) -> list[Any]:
     """Return the next `count` records of the assigned partitions."""
     records: list[Any] = []
     deadline = time.monotonic() + timeout_s
@@ -197,7 +197,7 @@ def test_an_offset_out_of_range_with_no_reset(topic: str, produce: Produce, boot
     with closing(KafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="none")) as strict:
         strict.assign([TopicPartition(topic, 0)])
         with pytest.raises(NoOffsetForPartitionError):
-            strict.poll(timeout_ms=5000)
+            strict.poll(timeout_ms=60_000)
 
 
 def test_metadata_of_topics_and_partitions(make_topic: Any, consumer: KafkaConsumer) -> None:

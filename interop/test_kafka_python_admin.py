@@ -224,7 +224,7 @@ def test_delete_records(admin: KafkaAdminClient, topic: str, producer: KafkaProd
         assert consumer.beginning_offsets([partition]) == {partition: 4}
         consumer.assign([partition])
         consumer.seek(partition, 0)  # below the start: the reset policy takes it to 4
-        first = next(r for batch in consumer.poll(timeout_ms=5000).values() for r in batch)
+        first = next(r for batch in consumer.poll(timeout_ms=60_000).values() for r in batch)
         assert (first.offset, first.value) == (4, b"4")
     assert admin.delete_records({partition: -1})[partition]["low_watermark"] == 10
     with pytest.raises(OffsetOutOfRangeError):

@@ -26,15 +26,20 @@ def broker() -> Iterator[KafkaBroker]:
         yield broker
 
 
+def read(reader: Reader, timeout_s: float) -> str | None:
+    try:
+        return reader.read(timeout_s)
+    except Exception as error:
+        if RACE_OF_JAVA not in str(error):
+            raise
+        return None
+
+
 def comes(reader: Reader, value: str) -> bool:
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
-        try:
-            if reader.read(1.0) == value:
-                return True
-        except Exception as error:
-            if RACE_OF_JAVA not in str(error):
-                raise
+        if read(reader, 1.0) == value:
+            return True
     return False
 
 
@@ -42,7 +47,7 @@ def joins(broker: KafkaBroker, reader: Reader, group: str) -> bool:
     """Return whether the group becomes stable. The reader reads meanwhile: some clients join again only then."""
     end = time.monotonic() + PATIENCE_S
     while time.monotonic() < end:
-        reader.read(0.2)
+        read(reader, 1.0)
         if any(each["group_id"] == group and each["state"] == "Stable" for each in broker.groups()):
             return True
     return False

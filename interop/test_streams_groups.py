@@ -50,7 +50,7 @@ class Instance(WordCount):
         """Stop the process as an operator does: it leaves the group."""
         if self._process is not None:
             self._process.terminate()
-            self._process.wait(30)
+            self._process.wait(TIMEOUT_S)
 
 
 class Application:
@@ -151,15 +151,16 @@ def test_seen_by_the_tools(broker: Target, java: JavaTools, instances: list[Inst
         assert done.status == 0, done.out + done.err
         return done.out
 
-    eventually(lambda: GROUP in said("--list", "--state", "Stable"), True, TIMEOUT_S)
-    assert re.search(rf"{GROUP}\s+Stable", said("--list", "--state"))
-    assert "Stable" in said("--describe", "--group", GROUP, "--state")
-    members = said("--describe", "--group", GROUP, "--members")
-    assert "ACTIVE" in members
-    assert "STANDBY" in members
-    offsets = said("--describe", "--group", GROUP)
-    assert INPUT in offsets
-    assert REPARTITION in offsets
+    def shown(pattern: str, *arguments: str) -> None:
+        """Wait until the tool prints this: the group rebalances again whenever an instance is ready for more."""
+        eventually(lambda: re.search(pattern, said(*arguments), re.DOTALL) is not None, True, TIMEOUT_S)
+
+    describe = ("--describe", "--group", GROUP)
+    shown(GROUP, "--list", "--state", "Stable")
+    shown(rf"{GROUP}\s+Stable", "--list", "--state")
+    shown("Stable", *describe, "--state")
+    shown("(?=.*ACTIVE).*STANDBY", *describe, "--members")
+    shown(rf"(?=.*{INPUT}).*{REPARTITION}", *describe)
     assert internal_topics(broker) == {REPARTITION: PARTITIONS, CHANGELOG: PARTITIONS}
     one.stop()
     two.stop()

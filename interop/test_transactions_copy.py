@@ -11,6 +11,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.conftest import NewBroker
 from interop.copier_process import CopierProcess
+from interop.group_view import log_ends
+from interop.waiting import eventually
 
 PARTITIONS = 3
 RECORDS = 9_000
@@ -53,7 +55,8 @@ def test_each_input_exactly_once(new_broker: NewBroker, tmp_path: Path) -> None:
     try:
         for turn in range(COPIER_KILLS):
             copier.start(PAUSE_MS)
-            time.sleep(dice.uniform(0.1, 0.5))
+            await_more(where, copier)
+            time.sleep(dice.uniform(0, 0.2))
             if turn % (COPIER_KILLS // BROKER_KILLS) == 3:
                 broker.kill()
                 broker.restart()
@@ -70,6 +73,20 @@ def test_each_input_exactly_once(new_broker: NewBroker, tmp_path: Path) -> None:
     assert not surplus, f"{surplus.total()} copies are too many, such as {list(surplus)[:5]}\n{log}"
     everything = read(where, "read_uncommitted", lambda found: len(found) >= RECORDS)
     assert everything.total() > RECORDS, "no kill came in the middle of a transaction"
+
+
+def await_more(bootstrap: str, copier: CopierProcess) -> None:
+    """Wait until the copier has written something, or may have written all: a kill before its first copy is none."""
+
+    def end() -> int:
+        return sum(log_ends(bootstrap, "output", PARTITIONS).values())
+
+    def has_copied() -> bool:
+        copier.ensure_running()
+        return end() > before
+
+    before = min(end(), RECORDS - 1)
+    eventually(has_copied, True)
 
 
 def await_copies(bootstrap: str, copier: CopierProcess) -> Counter[bytes]:
