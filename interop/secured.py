@@ -6,9 +6,12 @@ Rule: the messages of a mechanism are built here byte by byte, so that a test ca
 import base64
 import hashlib
 import hmac
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+
+from confluent_kafka import KafkaError, Producer
 
 from interop.java import QUICK_JVM
 from interop.raw import RawClient
@@ -74,6 +77,20 @@ def secured(
 
 class NotAuthenticated(Exception):
     """A login that the broker has refused, with the broker's message."""
+
+
+def deliver(producer: Producer, errors: Sequence[KafkaError]) -> None:
+    """Wait until the broker has everything; raise PermissionError where logins are refused for eight seconds.
+
+    A client may authenticate anew twice within a second, which Kafka refuses, and then connects again.
+    """
+    begun = time.monotonic()
+    while producer.flush(1):
+        took_s = time.monotonic() - begun
+        refused = [error.str() for error in errors if error.code() == KafkaError._AUTHENTICATION]
+        if refused and took_s > 8:
+            raise PermissionError(refused[0])
+        assert took_s < 60, "no record was delivered, and no login was refused"
 
 
 def _shake_hands(client: RawClient, mechanism: str) -> None:

@@ -14,10 +14,12 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 
 from interop.conftest import NewBroker
 from interop.crew import Crew, one_of_each
 from interop.numbered import (
+    PARTITIONS,
     NumberedProducer,
     Partitions,
     Place,
@@ -31,6 +33,7 @@ from interop.numbered import (
 from interop.numbered_offsets import NumberedOffsets
 from interop.numbered_transactions import NumberedTransactions, check_markers
 from interop.targets import Target
+from interop.waiting import eventually
 from pykafka_broker.log.filesystem import OsFileSystem
 from pykafka_broker.log.tool.verify import verify
 from pykafka_broker.testing import BrokerError, KafkaBroker
@@ -147,9 +150,20 @@ class Load:
         safe.finish()
         self._next_plain = plain.sent
         for producer in (plain, safe):
-            for topic, places in producer.acknowledged.items():
-                self._acknowledged[topic] |= places
+            self._note(producer)
         assert len(safe.acknowledged["rolling"]) > before, "no load came through in this round"
+
+    def _note(self, producer: NumberedProducer) -> None:
+        for topic, places in producer.acknowledged.items():
+            self._acknowledged[topic] |= places
+
+    def _await_deletion(self, safe: NumberedProducer) -> None:
+        """Write on until retention deletes: a slow machine has written little between the kills."""
+        safe.resume()
+        eventually(lambda: is_trimmed(self._where, "retained"), True)
+        safe.pause()
+        safe.finish()
+        self._note(safe)
 
     def _await_transactions(self) -> None:
         """Wait until transactions go on: a client waits half a second before it looks for its coordinator again."""
@@ -163,6 +177,7 @@ class Load:
         self.transactions.finish()
         self.offsets.finish()
         self.crew.finish(120)
+        self._await_deletion(self._safe)
         self.transactions.check()
         self.offsets.check()
         check(self._where, self._acknowledged, self._safe.sent)
@@ -182,6 +197,16 @@ class Load:
             self.offsets.commits,
             len(self.crew.seen),
         )
+
+
+def is_trimmed(where: str, topic: str) -> bool:
+    """Return whether the oldest records of any partition are gone."""
+    consumer = Consumer({"bootstrap.servers": where, "group.id": "unused"})
+    try:
+        starts = [consumer.get_watermark_offsets(TopicPartition(topic, each), 20)[0] for each in range(PARTITIONS)]
+    finally:
+        consumer.close()
+    return max(starts) > 0
 
 
 def kill_a_start(broker: Target, after_s: float) -> None:

@@ -69,7 +69,8 @@ def test_a_java_client_stays_with_the_proxy(proxy: Proxy, kafka: RealKafka, java
     goes_through(proxy, kafka, java)
 
 
-def test_what_clients_ask_a_real_kafka_is_printed(proxy: Proxy) -> None:
+def test_what_clients_ask_a_real_kafka_is_printed(proxy: Proxy, kafka: RealKafka) -> None:
+    KafkaPython().send(kafka.bootstrap_servers, "traced", "before")  # a client asks for a new topic again and again
     command = [sys.executable, "-m", "pykafka_broker", "trace", "--url", proxy.control_url, "--api", "Produce,Metadata"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as tracing:
         assert tracing.stdout is not None

@@ -391,6 +391,5 @@ def test_acls_change_hands_with_kafka(tmp_path: Path) -> None:
                 gone = every(ResourceType.TOPIC, ResourcePatternType.LITERAL, f"t{turn - 1}")
                 [(_, done)] = admin.delete_acls([gone]).items()
                 assert len(done.result(20)) == 1
-            time.sleep(0.3)
+            eventually(lambda: len(bindings(address)), turn + 3)  # noqa: B023
             expected = bindings(address)
-            assert len(expected) == turn + 3

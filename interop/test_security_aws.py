@@ -14,7 +14,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from interop.jars import aws_jars
 from interop.java import QUICK_JVM, java_command, kafka_classpath
-from interop.secured import secured
+from interop.secured import deliver, secured
 from pykafka_broker.testing import KafkaBroker
 
 signer = pytest.importorskip("aws_msk_iam_sasl_signer.MSKAuthTokenProvider", reason="pip install -e '.[interop]'")
@@ -91,8 +91,7 @@ def by_confluent(address: str, topic: str, region: str = REGION) -> None:
         }
     )
     producer.produce(topic, b"apples")
-    if producer.flush(8):
-        raise PermissionError(next(error.str() for error in errors if error.code() == KafkaError._AUTHENTICATION))
+    deliver(producer, errors)
 
 
 def by_kafka_python(address: str, topic: str) -> None:

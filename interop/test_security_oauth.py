@@ -20,7 +20,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from interop.bearer_tokens import LISTENERS, PACKAGE, key_set, settings, signed, unsecured
 from interop.java_transactions import JavaClients
 from interop.raw import Closed
-from interop.secured import NotAuthenticated, Secured, bearer, secured
+from interop.secured import NotAuthenticated, Secured, bearer, deliver, secured
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 
 INVALID = '{"status":"invalid_token"}'
@@ -63,9 +63,7 @@ def by_confluent(address: str, topic: str, mint: Mint, pauses: Sequence[float]) 
         while time.monotonic() < end:
             producer.poll(0.1)
         producer.produce(topic, b"value")
-        # The client may authenticate anew twice within a second, which Kafka refuses, and then connects again.
-        if producer.flush(8):
-            raise PermissionError(next(error.str() for error in errors if error.code() == KafkaError._AUTHENTICATION))
+        deliver(producer, errors)
 
 
 class Provider(AbstractTokenProvider):  # type: ignore[misc]

@@ -7,6 +7,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -152,7 +154,7 @@ def test_a_session_goes_on_after_an_empty_answer(quotas: Quotas, filled: str) ->
 
 def test_another_quota_holds_at_once_and_none_ends_it(quotas: Quotas) -> None:
     topic, client = quotas.topic(), quotas.client(producer_byte_rate=10_000_000)
-    assert produced(client, topic, 120_000).throttle_time_ms == 0
+    assert produced(client, topic, 200_000).throttle_time_ms == 0
     quotas.set(("client-id", client.client_id), producer_byte_rate=40_000)
     assert produced(client, topic, 1000).throttle_time_ms > 500
     quotas.set(("client-id", client.client_id), producer_byte_rate=None)
@@ -174,7 +176,7 @@ def test_users_have_quotas_over_sasl(target_name: str) -> None:
         quotas.set(("user", "alice"), producer_byte_rate=40_000)
         quotas.set(("user", None), producer_byte_rate=1_000_000)
         with plain(broker.connect("SASL"), "alice", "alice-secret") as alice:
-            assert produced(alice, topic, 120_000).throttle_time_ms == pytest.approx(1002, abs=20)
+            assert produced(alice, topic, 200_000).throttle_time_ms == pytest.approx(3002, abs=20)
             with plain(broker.connect("SASL"), "alice", "alice-secret") as again:  # her connections share the quota
                 assert produced(again, topic, 1000).throttle_time_ms > 100
         with plain(broker.connect("SASL"), "bob", "bob-secret") as bob:
@@ -264,11 +266,11 @@ def test_what_a_controller_is_given_no_time_for_does_not_count(quotas: Quotas, t
 
 
 def test_topics_that_are_named_stay_missing_while_there_is_a_debt(quotas: Quotas, broker: Target) -> None:
-    client = quotas.client(controller_mutation_rate=0.5)
+    client = quotas.client(controller_mutation_rate=0.35)  # one and a bit are free: the debt lasts 2.7 s
     names = [f"{client.client_id}-{number}" for number in range(4)]
     for name in names:
-        answer = client.call(MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True), 9)
-        assert answer.throttle_time_ms == 0
+        client.send(MetadataRequest([MetadataRequestTopic(name=name)], allow_auto_topic_creation=True), 9)
+    assert [client.receive().throttle_time_ms for _ in names] == [0] * 4
     with RawClient(broker.bootstrap_servers) as other:
         eventually(lambda: [name for name in names if name in _topics(other)], names[:2])
 
@@ -328,22 +330,27 @@ def _topics(client: RawClient) -> list[str | None]:
 def test_connections_of_an_address_come_at_their_rate(quotas: Quotas, broker: Target) -> None:
     quotas.set(("ip", "127.0.0.3"), connection_creation_rate=2)
 
-    def comes() -> bool:
-        with RawClient(broker.bootstrap_servers, source="127.0.0.3") as client:
-            try:
-                client.call(VERSIONS, 3)
-            except (Closed, ConnectionError):
-                return False
-            return True
+    def come(count: int) -> list[bool]:
+        """Connect so many times at once; return which connections are served."""
+        with ExitStack() as stack:
+            connect = partial(RawClient, broker.bootstrap_servers, source="127.0.0.3")
+            return [is_served(each) for each in [stack.enter_context(connect()) for _ in range(count)]]
 
-    assert [comes() for _ in range(4)] == [True] * 4
     begin = time.monotonic()
-    assert not comes()
-    assert time.monotonic() - begin > 0.3
+    assert come(5) == [True] * 4 + [False]
+    assert time.monotonic() - begin > 0.45  # a connection too many is closed when its turn would have come
     with RawClient(broker.bootstrap_servers, source="127.0.0.4") as other:
         other.call(VERSIONS, 3)
     quotas.set(("ip", "127.0.0.3"), connection_creation_rate=None)
-    assert [comes() for _ in range(8)] == [True] * 8
+    assert come(8) == [True] * 8
+
+
+def is_served(client: RawClient) -> bool:
+    try:
+        client.call(VERSIONS, 3)
+    except (Closed, ConnectionError):
+        return False
+    return True
 
 
 def test_a_listener_has_its_own_limit_of_connections(target_name: str) -> None:
