@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -213,8 +214,8 @@ def postgresql() -> Iterator[int]:
         wait_for(lambda: accepts_connections(port))
         yield port
     finally:
-        server.terminate()
-        server.wait(20)
+        server.send_signal(signal.SIGINT)  # SIGTERM would wait for clients whose connections the collector closes later
+        server.wait(60)
         shutil.rmtree(home, ignore_errors=True)
 
 
