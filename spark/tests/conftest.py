@@ -146,11 +146,13 @@ def put(broker: Target) -> Put:
     """A function that writes values, or keyword arguments of `produce`, and waits for their acknowledgements."""
 
     def put_all(topic: str, records: list[Any]) -> None:
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, "log_level": 0})
+        errors: list[Any] = []
+        own = {"linger.ms": 5, "log_level": 0, "on_delivery": lambda error, _: errors.append(error) if error else None}
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **own})
         for record in records:
             producer.produce(topic, **(record if isinstance(record, dict) else {"value": record}))
             producer.poll(0)
-        assert producer.flush(30) == 0
+        assert (producer.flush(120), errors) == (0, [])
 
     return put_all
 
