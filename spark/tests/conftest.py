@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 from interop.java import java_command, kafka_classpath
 from interop.real_kafka import free_port
 from interop.targets import Target, start
-from pipeline import tables
+from pipeline import runner, tables
 from pipeline.context import Context
 from pipeline.kafka import Kafka
 from pipeline.session import QUICK, build_session
@@ -67,6 +67,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         # `main` sets its own in the session: by default, all tests after the first such one had twice the tasks.
         patch.setenv("PIPELINE_SHUFFLE_PARTITIONS", str(formats.shuffle_partitions))
+        patch.setattr(runner, "TOLD_TIMEOUT_S", 60.0)  # a run counts what Spark has told by then
         yield session
     session.stop()
 
@@ -98,6 +99,7 @@ def make_settings(request: pytest.FixtureRequest, broker: Target, tmp_path: Path
             dead_letter_topic=f"{own}.dead-letter",
             windows_topic=f"{own}.windows",
             shuffle_partitions=2,
+            stop_timeout_s=240,
         )
         return dataclasses.replace(defaults, **changes)
 
@@ -234,7 +236,7 @@ def new_postgresql_database(postgresql: int) -> Callable[[], str]:
     return make
 
 
-def wait_for(condition: Callable[[], Any], timeout_s: float = 120) -> None:
+def wait_for(condition: Callable[[], Any], timeout_s: float = 300) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not come about in time"
@@ -268,7 +270,7 @@ class Running:
 
     def stop(self) -> dict[str, Any]:
         self.context.stop.set()
-        return self.result.result(60)
+        return self.result.result(300)
 
 
 @pytest.fixture
@@ -283,4 +285,4 @@ def start_job() -> Iterator[Callable[..., Running]]:
     for job in started:
         job.context.stop.set()
         with suppress(Exception):
-            job.result.result(60)
+            job.result.result(300)

@@ -246,7 +246,7 @@ def test_a_running_stream_goes_on(
             running.until(lambda end=end: read_to(filled) == end)
     finally:
         over.set()
-        thread.join(60)
+        thread.join()
     running.stop()
     assert failed == []
     compact.run(make_context(filled))
