@@ -46,10 +46,12 @@ def put(bootstrap: str) -> Put:
     """A function that writes records (values, or arguments of confluent-kafka's `produce`) and waits for them."""
 
     def put_all(topic: str, records: list[Any]) -> None:
-        producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5})
+        errors: list[object] = []
+        own = {"linger.ms": 5, "on_delivery": lambda error, _: errors.append(error) if error else None}
+        producer = Producer({"bootstrap.servers": bootstrap, **own})
         for record in records:
             producer.produce(topic, **(record if isinstance(record, dict) else {"value": record}))
-        assert producer.flush(20) == 0
+        assert (producer.flush(120), errors) == (0, [])
 
     return put_all
 

@@ -98,7 +98,7 @@ def test_compressed_records(codec: str, topic: str, bootstrap: str, read: Read) 
     producer = Producer({"bootstrap.servers": bootstrap, "compression.type": codec, "linger.ms": 20})
     for i in range(200):
         producer.produce(topic, b"%d" % i)
-    assert producer.flush(10) == 0
+    assert producer.flush(120) == 0
     assert sorted(values(read(topic)), key=int) == [str(i) for i in range(200)]
 
 
@@ -114,7 +114,7 @@ def test_batch_write(make_topic: MakeTopic, bootstrap: str, spark: SparkSession)
     writer.option("includeHeaders", "true").option("kafka.compression.type", "zstd").save()
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "unused"})
     consumer.assign([TopicPartition(topic, p, OFFSET_BEGINNING) for p in range(2)])
-    seen = consumer.consume(100, timeout=20)
+    seen = consumer.consume(100, timeout=120)
     consumer.close()
     found = {int(m.key() or b"-1"): (m.value(), m.partition(), m.headers()) for m in seen}
     assert found == {i: (b"v%d" % i, i % 2, [("h", b"x")]) for i in range(100)}

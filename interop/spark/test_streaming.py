@@ -25,8 +25,7 @@ def drain(frame: DataFrame, out: Path) -> None:
         .trigger(availableNow=True)
         .start()
     )
-    query.awaitTermination(60)
-    assert not query.isActive
+    assert query.awaitTermination(240)
 
 
 def written(out: Path) -> list[str]:
@@ -68,7 +67,7 @@ def test_a_running_query_sees_new_records_soon(topic: str, put: Put, stream: Rea
     try:
         for i in range(5):
             put(topic, [b"%d" % i])
-            eventually(seen.__len__, i + 1, 20)
+            eventually(seen.__len__, i + 1, 240)
     finally:
         query.stop()
     assert seen == ["0", "1", "2", "3", "4"]
@@ -103,7 +102,7 @@ def test_streaming_write(
             .trigger(availableNow=True)
             .start()
         )
-        query.awaitTermination(60)
+        assert query.awaitTermination(240)
     rows = read(sink).selectExpr("CAST(value AS STRING) AS value").collect()
     assert sorted(row.value for row in rows) == sorted(f"<{i}>" for i in range(100))
 

@@ -9,6 +9,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tempfile
 import threading
@@ -29,7 +30,7 @@ from pyspark.sql import SparkSession
 from interop.java import java_command, kafka_classpath
 from interop.real_kafka import free_port
 from interop.targets import Target, start
-from pipeline import tables
+from pipeline import runner, tables
 from pipeline.context import Context
 from pipeline.kafka import Kafka
 from pipeline.session import QUICK, build_session
@@ -66,6 +67,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     with pytest.MonkeyPatch.context() as patch:
         # `main` sets its own in the session: by default, all tests after the first such one had twice the tasks.
         patch.setenv("PIPELINE_SHUFFLE_PARTITIONS", str(formats.shuffle_partitions))
+        patch.setattr(runner, "TOLD_TIMEOUT_S", 60.0)  # a run counts what Spark has told by then
         yield session
     session.stop()
 
@@ -97,6 +99,7 @@ def make_settings(request: pytest.FixtureRequest, broker: Target, tmp_path: Path
             dead_letter_topic=f"{own}.dead-letter",
             windows_topic=f"{own}.windows",
             shuffle_partitions=2,
+            stop_timeout_s=240,
         )
         return dataclasses.replace(defaults, **changes)
 
@@ -145,11 +148,13 @@ def put(broker: Target) -> Put:
     """A function that writes values, or keyword arguments of `produce`, and waits for their acknowledgements."""
 
     def put_all(topic: str, records: list[Any]) -> None:
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "linger.ms": 5, "log_level": 0})
+        errors: list[Any] = []
+        own = {"linger.ms": 5, "log_level": 0, "on_delivery": lambda error, _: errors.append(error) if error else None}
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, **own})
         for record in records:
             producer.produce(topic, **(record if isinstance(record, dict) else {"value": record}))
             producer.poll(0)
-        assert producer.flush(30) == 0
+        assert (producer.flush(120), errors) == (0, [])
 
     return put_all
 
@@ -213,8 +218,8 @@ def postgresql() -> Iterator[int]:
         wait_for(lambda: accepts_connections(port))
         yield port
     finally:
-        server.terminate()
-        server.wait(20)
+        server.send_signal(signal.SIGINT)  # SIGTERM would wait for clients whose connections the collector closes later
+        server.wait(60)
         shutil.rmtree(home, ignore_errors=True)
 
 
@@ -231,7 +236,7 @@ def new_postgresql_database(postgresql: int) -> Callable[[], str]:
     return make
 
 
-def wait_for(condition: Callable[[], Any], timeout_s: float = 120) -> None:
+def wait_for(condition: Callable[[], Any], timeout_s: float = 300) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < deadline, "it did not come about in time"
@@ -265,7 +270,7 @@ class Running:
 
     def stop(self) -> dict[str, Any]:
         self.context.stop.set()
-        return self.result.result(60)
+        return self.result.result(300)
 
 
 @pytest.fixture
@@ -280,4 +285,4 @@ def start_job() -> Iterator[Callable[..., Running]]:
     for job in started:
         job.context.stop.set()
         with suppress(Exception):
-            job.result.result(60)
+            job.result.result(300)

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from pipeline import silver, store
 from pipeline.offsets import STRATEGIES
-from tests.killed import flow, kill_at_random, start, start_flows, stored_ids
+from tests.killed import flow, kill, kill_at_random, log_of, start, start_flows, stored_ids
 from tests.registered import VERSION_1, VERSION_2, avro, register, registry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -90,10 +90,13 @@ def test_sigterm_ends_it_in_good_order(
     settings = make_settings()
     make_topic(settings.bronze_topic)
     put(settings.bronze_topic, [event(n) for n in range(600)])
-    job = start("store", settings, trigger="asap")
-    eventually(lambda: stored_ids(settings))
-    job.terminate()
-    out, _ = job.communicate(timeout=60)
-    assert job.returncode == 0
+    job = start("store", settings, trigger="asap", stop_timeout_s=240)
+    try:
+        eventually(lambda: stored_ids(settings) or job.poll() is not None)
+        job.terminate()
+        out, _ = job.communicate(timeout=240)
+    finally:
+        kill(job)
+    assert job.returncode == 0, log_of(settings).read_text()[-3000:]
     summary = json.loads(out)
     assert summary["rows"] == len(stored_ids(settings))

@@ -61,7 +61,7 @@ def produce(address: str, topic: str, values: list[bytes]) -> None:
     producer = Producer({"bootstrap.servers": address, "log_level": 0})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(30) == 0
+    assert producer.flush(120) == 0
 
 
 def test_partitions_are_added(
@@ -171,7 +171,7 @@ def test_a_topic_that_is_made_anew_under_a_running_job(
 
     def after_and_wait(*batch: Any) -> dict[str, Any]:
         counts = after(*batch)
-        assert is_anew.wait(60)
+        assert is_anew.wait(300)
         return counts
 
     monkeypatch.setattr(runner, "_after", after_and_wait)
@@ -184,7 +184,7 @@ def test_a_topic_that_is_made_anew_under_a_running_job(
     put(topic, [event(n) for n in range(100, 115)])
     is_anew.set()
     with pytest.raises(CheckpointError, match=f"topic {topic} was deleted and made anew while the job read it"):
-        running.result.result(60)
+        running.result.result(300)
     assert written(job, settings, spark) == 10
 
 

@@ -71,7 +71,7 @@ def test_in_real_time(
             begun = time.monotonic()
             while (record := consumer.poll(0.05)) is None or record.error() is not None:
                 assert not job.result.done(), job.result.exception()
-                assert time.monotonic() - begun < 60
+                assert time.monotonic() - begun < 300
             assert record.value() == event(number)
             early += len(list(ends.glob("[0-9]*"))) == before
         assert early > 0

@@ -13,6 +13,7 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import Message
 from tests.broker.api.real_broker import RealBroker
 from tests.broker.frames import frame_of
+from tests.coordinators.steps import garbage_kept
 
 
 @contextlib.contextmanager
@@ -22,11 +23,12 @@ def _counting(turns: list[int]) -> Iterator[None]:
     def called(frame: Any, event: str, argument: Any) -> None:
         turns[-1] += event in ("call", "c_call")
 
-    sys.setprofile(called)
-    try:
-        yield
-    finally:
-        sys.setprofile(None)
+    with garbage_kept():
+        sys.setprofile(called)
+        try:
+            yield
+        finally:
+            sys.setprofile(None)
 
 
 class SlowBroker(RealBroker):

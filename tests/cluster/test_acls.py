@@ -17,7 +17,6 @@ from pykafka_broker.security.acls import StandardAuthorizer
 from tests.cluster.support import Cluster
 
 TOPIC, LITERAL, READ, ALLOW, DENY, ANY, MATCH = 2, 3, 3, 3, 2, 1, 2
-LONGEST_STEP_S = 0.05  # a few milliseconds on a machine that does nothing else
 
 
 def creations(count: int, start: int = 0) -> CreateAclsRequest:

@@ -4,18 +4,31 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import Any, TypeVar
 
 R = TypeVar("R")
 
 
+@contextmanager
+def garbage_kept() -> Iterator[None]:
+    """Collect no garbage in the block: what is called for what other tests have left would be counted too."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
 def steps_of(call: Callable[[], R]) -> tuple[R, int]:
     """Return the result of a call, and its steps. What C code does within a step is not counted.
 
-    Garbage is collected later: the finalizers of what other tests have left behind take steps too. The first call in a
-    process may take some more, for what Python finds out once, such as of which abstract base a class is.
+    The first call in a process may take some more, for what Python finds out once, such as of which abstract base a
+    class is.
     """
     steps = 0
 
@@ -26,13 +39,11 @@ def steps_of(call: Callable[[], R]) -> tuple[R, int]:
         return trace
 
     sys._getframe().f_trace_opcodes = True  # Python 3.12 heeds no such wish that comes after `settrace`
-    before, collects = sys.gettrace(), gc.isenabled()
-    gc.disable()
-    sys.settrace(trace)
-    try:
-        result = call()
-    finally:
-        sys.settrace(before)
-        if collects:
-            gc.enable()
+    before = sys.gettrace()
+    with garbage_kept():
+        sys.settrace(trace)
+        try:
+            result = call()
+        finally:
+            sys.settrace(before)
     return result, steps

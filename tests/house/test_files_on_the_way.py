@@ -29,6 +29,7 @@ from tests.broker.api.real_broker import RealBroker
 from tests.broker.frames import framed
 from tests.broker.replication.replicating import Cluster
 from tests.broker.support import batch
+from tests.coordinators.steps import garbage_kept
 
 HEARTBEAT, PRODUCE, REPLICATION = 12, 13, 11
 PACKAGE = Path(pykafka_broker.__file__).parent
@@ -53,11 +54,12 @@ def files_of(call: Callable[[], object]) -> set[str]:
             seen.add(frame.f_code.co_filename)
 
     before = sys.getprofile()
-    sys.setprofile(note)
-    try:
-        call()
-    finally:
-        sys.setprofile(before)
+    with garbage_kept():
+        sys.setprofile(note)
+        try:
+            call()
+        finally:
+            sys.setprofile(before)
     paths = [Path(name) for name in seen if name.startswith(str(PACKAGE))]
     return {str(path.relative_to(PACKAGE)) for path in paths if path.parent != GENERATED}
 

@@ -167,7 +167,7 @@ def test_another_node_takes_over_and_gives_no_id_twice(cluster: KafkaCluster) ->
         leader = cluster.leader_of("_schemas")
         left = [rest_of(each) for each in with_a_replica(cluster) if each is not cluster.broker(leader)]
         cluster.broker(leader).kill()
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         while left[0].ask("POST", "/subjects/survives/versions", of("long"))[0] == 500:  # nobody leads the topic yet
             assert time.monotonic() < deadline
             time.sleep(0.1)
