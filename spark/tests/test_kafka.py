@@ -28,6 +28,7 @@ def test_goes_on_when_the_broker_that_it_asks_is_silent() -> None:
     """librdkafka asks the broker that its metadata calls the controller, and sticks to it."""
     with KafkaCluster(3) as cluster:
         cluster.create_topic("orders")
+        cluster.wait_for_metadata()  # another broker may be asked
         kafka = Kafka(Settings(bootstrap_servers=cluster.bootstrap_servers, connect_timeout_s=1))
         kafka.remember("orders")
         cluster.broker(kafka._metadata().controller_id).pause()
@@ -39,6 +40,7 @@ def test_offsets_of_a_partition_whose_leader_has_died() -> None:
     with KafkaCluster(3) as cluster:
         cluster.create_topic("orders", partitions=3, replication_factor=3)
         cluster.produce("orders", [{"value": "first", "partition": number} for number in range(3)])
+        cluster.wait_for_metadata()
         kafka = Kafka(Settings(bootstrap_servers=cluster.bootstrap_servers, connect_timeout_s=1))
         kafka.ranges("orders")
         cluster.broker(cluster.leader_of("orders")).kill()
