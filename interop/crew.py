@@ -131,7 +131,7 @@ class Crew:
         self.group, self.topic = group, f"{group}-topic"
         self._bootstrap, self._directory, self._partitions = bootstrap, directory, partitions
         admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 0})
-        admin.create_topics([NewTopic(self.topic, partitions, replicas)])[self.topic].result(20)
+        admin.create_topics([NewTopic(self.topic, partitions, replicas)])[self.topic].result(60)
         self.members: list[Member] = []
         self._everyone: list[Member] = []
         self.feed = Feed(bootstrap, self.topic, partitions, pause_s)

@@ -79,19 +79,19 @@ def content(message: Message) -> Content:
 def create(bootstrap: str, written: Written) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(t, PARTITIONS, 1, config=c) for t, c in TOPICS.items()]).values():
-        future.result(20)
+        future.result(60)
     name, value = CONFIGS["codec-lz4"]
     entry = ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET)
     changed = ConfigResource(ResourceType.TOPIC, "codec-lz4", incremental_configs=[entry])
     for future in admin.incremental_alter_configs([changed]).values():
-        future.result(20)
+        future.result(60)
     eventually(lambda: len(topic_ids(admin)), len(TOPICS))
     written.topic_ids = topic_ids(admin)
 
 
 def topic_ids(admin: AdminClient) -> dict[str, str]:
     found = admin.describe_topics(TopicCollection(list(TOPICS)))
-    return {topic: str(future.result(20).topic_id) for topic, future in found.items()}
+    return {topic: str(future.result(60).topic_id) for topic, future in found.items()}
 
 
 def write(bootstrap: str, written: Written) -> None:
@@ -186,7 +186,7 @@ def trim(bootstrap: str, written: Written) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     places_to = [TopicPartition(*where, offset) for where, offset in written.starts.items()]
     for where, deleted in admin.delete_records(places_to).items():
-        assert deleted.result(20).low_watermark == written.starts[where.topic, where.partition]
+        assert deleted.result(60).low_watermark == written.starts[where.topic, where.partition]
 
 
 def is_checkpointed(directories: Sequence[Path], written: Written) -> bool:
@@ -235,7 +235,7 @@ def check_settings(bootstrap: str, written: Written) -> None:
     assert topic_ids(admin) == written.topic_ids
     for topic, (name, value) in CONFIGS.items():
         resource = ConfigResource(ResourceType.TOPIC, topic)
-        assert admin.describe_configs([resource])[resource].result(20)[name].value == value
+        assert admin.describe_configs([resource])[resource].result(60)[name].value == value
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": GROUP})
     asked = [TopicPartition("codec-none", partition) for partition in written.committed]
     assert {found.partition: found.offset for found in consumer.committed(asked, 20)} == written.committed

@@ -98,7 +98,7 @@ def create(bootstrap: str, topics: Mapping[str, Mapping[str, object]]) -> None:
         for topic, config in topics.items()
     ]
     for future in client.create_topics(wanted).values():
-        future.result(20)
+        future.result(60)
 
 
 def read_all(bootstrap: str, topic: str, **settings: Any) -> Partitions:

@@ -104,7 +104,7 @@ def create(cluster: KafkaCluster, topic: str, partitions: int = 2, **overrides: 
 
 
 def leaders(admin: AdminClient, topic: str) -> list[int]:
-    return sorted(each.leader for each in admin.list_topics(topic, timeout=10).topics[topic].partitions.values())
+    return sorted(each.leader for each in admin.list_topics(topic, timeout=60).topics[topic].partitions.values())
 
 
 def key_at(broker: int, prefix: str) -> str:
@@ -364,7 +364,7 @@ def test_shares_whose_states_are_at_the_other(cluster: KafkaCluster, states: int
         eventually(lambda: member.fetch() and "records", [])
         for number in range(4):
             producer.produce(topic, f"v{number}", partition=partition)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         got: list[tuple[int, int, int]] = []
 
         def records() -> int:

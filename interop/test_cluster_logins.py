@@ -68,7 +68,7 @@ def make(cluster: KafkaCluster, topic: str) -> None:
 
     def made() -> bool:
         try:
-            admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(20)
+            admin.create_topics([NewTopic(topic, 1, 2)])[topic].result(60)
         except KafkaException as error:
             if error.args[0].code() == KafkaError.INVALID_REPLICATION_FACTOR:
                 return False  # the controller knows only one broker so far
@@ -78,7 +78,7 @@ def make(cluster: KafkaCluster, topic: str) -> None:
     eventually(made, True, PATIENCE_S)
 
     def in_sync() -> int:
-        partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions
+        partitions = admin.list_topics(topic, timeout=60).topics[topic].partitions
         return len(partitions[0].isrs) if partitions else 0
 
     eventually(in_sync, 2, PATIENCE_S)

@@ -43,15 +43,15 @@ def create(cluster: KafkaCluster, topic: str, partitions: int = 1, replicas: int
         topic, partitions, replicas, config={key.replace("_", "."): value for key, value in config.items()}
     )
     client = admin(cluster)  # the client must live as long as the answer is waited for
-    client.create_topics([wanted])[topic].result(20)
+    client.create_topics([wanted])[topic].result(60)
     known = [AdminClient({"bootstrap.servers": node.address}) for node in cluster.brokers]
     eventually(
-        lambda: {len(each.list_topics(topic, timeout=10).topics[topic].partitions) for each in known}, {partitions}, 20
+        lambda: {len(each.list_topics(topic, timeout=60).topics[topic].partitions) for each in known}, {partitions}
     )
 
 
 def partitions(cluster: KafkaCluster, topic: str) -> dict[int, Any]:
-    return dict(admin(cluster).list_topics(topic, timeout=10).topics[topic].partitions)
+    return dict(admin(cluster).list_topics(topic, timeout=60).topics[topic].partitions)
 
 
 def produce(cluster: KafkaCluster, topic: str, values: list[str], **config: Any) -> list[str]:

@@ -25,7 +25,7 @@ def told(bootstrap: str, kind: ConfigResourceType, name: str, asked: bool) -> di
 def topic(bootstrap: str) -> str:
     name = f"explained-{uuid4().hex[:8]}"
     admin = AdminClient({"bootstrap.servers": bootstrap})  # the client must live as long as its answer is waited for
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
     return name
 
 

@@ -150,12 +150,12 @@ def test_offsets_for_times_and_watermarks(topic: str, produce: Produce, consumer
         produce(topic, [{"value": b"x", "timestamp": timestamp}])
 
     def at(timestamp: int) -> int:
-        [found] = consumer.offsets_for_times([TopicPartition(topic, 0, timestamp)], timeout=10)
+        [found] = consumer.offsets_for_times([TopicPartition(topic, 0, timestamp)], timeout=60)
         return int(found.offset)
 
     assert [at(t) for t in (0, 1000, 1001, 2001)] == [0, 0, 1, 3]
     assert at(3001) == OFFSET_END
-    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10) == (0, 4)
+    assert consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60) == (0, 4)
 
 
 def test_a_large_message(make_topic: Any, produce: Produce, consumer: Consumer) -> None:

@@ -81,7 +81,7 @@ def connects() -> Iterator[list[Connect]]:
 def test_every_line_once(new_broker: NewBroker, tmp_path: Path, connects: list[Connect]) -> None:
     broker = new_broker()
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
-    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(20)
+    admin.create_topics([NewTopic(TOPIC, 1, 1)])[TOPIC].result(60)
     connect = Connect(broker.bootstrap_servers, tmp_path)
     connects.append(connect)
     written: list[str] = []

@@ -53,7 +53,7 @@ def test_kafka_python(emulated: tuple[str, KafkaBroker]) -> None:
     producer = KafkaProducer(**settings, enable_idempotence=False)
     for value in VALUES:
         producer.send("t", value)
-    producer.flush(20)
+    producer.flush(60)
     producer.close()
     settings |= {"auto_offset_reset": "earliest", "consumer_timeout_ms": 20_000}
     consumer = KafkaConsumer(**settings, group_id=None if name in WITHOUT_GROUPS else "g")
@@ -76,7 +76,7 @@ def test_librdkafka(emulated: tuple[str, KafkaBroker]) -> None:
     producer = Producer(settings)
     for value in VALUES:
         producer.produce("t", value)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     consumer = Consumer(settings | {"group.id": "g", "auto.offset.reset": "earliest", "enable.auto.commit": False})
     consumer.subscribe(["t"])
     found: list[bytes | None] = []
@@ -87,7 +87,7 @@ def test_librdkafka(emulated: tuple[str, KafkaBroker]) -> None:
         found.append(message.value())
     assert found == VALUES
     consumer.commit(asynchronous=False)
-    assert consumer.committed([TopicPartition("t", 0)], timeout=20)[0].offset == len(VALUES)
+    assert consumer.committed([TopicPartition("t", 0)], timeout=60)[0].offset == len(VALUES)
     consumer.close()
 
 

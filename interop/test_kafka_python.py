@@ -25,7 +25,7 @@ def produce(bootstrap: str) -> Produce:
             asked = [r if isinstance(r, dict) else {"value": r} for r in records]
             futures = [producer.send(topic, **record) for record in asked]
             producer.flush(timeout=60)
-            return [future.get(timeout=20) for future in futures]
+            return [future.get(timeout=60) for future in futures]
 
     return send_all
 
@@ -176,7 +176,7 @@ def test_a_batch_above_max_message_bytes_is_refused(topic: str, bootstrap: str) 
         closing(KafkaProducer(bootstrap_servers=bootstrap, max_request_size=4_000_000)) as producer,
         pytest.raises(MessageSizeTooLargeError),
     ):
-        producer.send(topic, b"x" * 2_000_000).get(timeout=20)
+        producer.send(topic, b"x" * 2_000_000).get(timeout=60)
 
 
 def test_a_topic_may_allow_larger_batches(make_topic: Any, produce: Produce, consumer: KafkaConsumer) -> None:

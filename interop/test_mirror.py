@@ -83,16 +83,16 @@ def test_everything_arrives_once(new_broker: NewBroker, tmp_path: Path) -> None:
     source, target = new_broker().bootstrap_servers, new_broker().bootstrap_servers
     topic = NewTopic("mirrored", 1, 1, config={"retention.ms": "7654321"})
     origin = AdminClient({"bootstrap.servers": source})
-    origin.create_topics([topic])["mirrored"].result(20)
+    origin.create_topics([topic])["mirrored"].result(60)
     write(source, "mirrored", RECORDS)
     admin = AdminClient({"bootstrap.servers": target})
 
     def arrived() -> bool:
-        return "from.mirrored" in admin.list_topics(timeout=20).topics
+        return "from.mirrored" in admin.list_topics(timeout=60).topics
 
     def group_arrived() -> bool:
         asked = [ConsumerGroupTopicPartitions("readers")]
-        found = admin.list_consumer_group_offsets(asked)["readers"].result(20).topic_partitions
+        found = admin.list_consumer_group_offsets(asked)["readers"].result(60).topic_partitions
         return [each.topic for each in found if each.offset > RECORDS] == [
             "from.mirrored"
         ]  # it lags by up to a hundred
@@ -105,7 +105,7 @@ def test_everything_arrives_once(new_broker: NewBroker, tmp_path: Path) -> None:
         assert read(target, "from.mirrored", "again", 2 * RECORDS) == 2 * list(range(RECORDS))
         eventually(group_arrived, True, 60)
     resource = ConfigResource(ResourceType.TOPIC, "from.mirrored")
-    assert admin.describe_configs([resource])[resource].result(20)["retention.ms"].value == "7654321"
+    assert admin.describe_configs([resource])[resource].result(60)["retention.ms"].value == "7654321"
 
 
 FORMATTERS = "org.apache.kafka.connect.mirror.formatters"
@@ -125,7 +125,7 @@ def formatted(bootstrap: str, topic: str, formatter: str, most: int = 1) -> str:
 def test_our_mirror_leaves_behind_what_mirror_maker_reads(new_broker: NewBroker, tmp_path: Path) -> None:
     source, target = new_broker().bootstrap_servers, new_broker().bootstrap_servers
     origin = AdminClient({"bootstrap.servers": source})
-    origin.create_topics([NewTopic("mirrored", 1, 1)])["mirrored"].result(20)
+    origin.create_topics([NewTopic("mirrored", 1, 1)])["mirrored"].result(60)
     write(source, "mirrored", 3)
     assert read(source, "mirrored", "readers", 3) == [0, 1, 2]
     properties = tmp_path / "mirror.properties"

@@ -53,12 +53,12 @@ def our_mirror(directory: Path, source: str, target: str, more: str) -> Iterator
 def fill(source: str) -> None:
     admin = AdminClient({"bootstrap.servers": source})
     for made in admin.create_topics([NewTopic("mirrored", 2, 1, config=CONFIGS), NewTopic("other", 1, 1)]).values():
-        made.result(20)
+        made.result(60)
     producer = Producer({"bootstrap.servers": source})
     for number in range(COUNT):
         headers: list[tuple[str, str | bytes | None]] = [("h", b"v"), ("n", None)]
         producer.produce("mirrored", b"%d" % number, b"key", 0, timestamp=T0 + number, headers=headers)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
     tool(source, "acls", "--add", "--allow-principal", "User:alice", "--topic", "mirrored", "--operation", "All")
     assert read(source, "mirrored", "readers", COUNT) == list(range(COUNT))
 
@@ -84,8 +84,8 @@ def records(bootstrap: str, topic: str, partition: int = 0) -> list[Any]:
 
 
 def left_behind(source: str, target: str) -> dict[str, Any]:
-    topics = AdminClient({"bootstrap.servers": target}).list_topics(timeout=20).topics
-    kept = AdminClient({"bootstrap.servers": source}).list_topics(timeout=20).topics
+    topics = AdminClient({"bootstrap.servers": target}).list_topics(timeout=60).topics
+    kept = AdminClient({"bootstrap.servers": source}).list_topics(timeout=60).topics
     syncs = (read_offset_sync(each.key(), each.value()) for each in records(source, "mm2-offset-syncs.to.internal"))
     points = records(target, "from.checkpoints.internal")
     beats = records(target, "heartbeats")
@@ -132,19 +132,19 @@ def test_both_leave_behind_the_same(new_broker: NewBroker, tmp_path: Path) -> No
 def make_topics_and_groups(source: str) -> None:
     admin = AdminClient({"bootstrap.servers": source})
     for made in admin.create_topics([NewTopic(each, 1, 1) for each in TOPICS]).values():
-        made.result(20)
+        made.result(60)
     for group in GROUPS:
         consumer = Consumer({"bootstrap.servers": source, "group.id": group})
         consumer.commit(offsets=[TopicPartition("plain", 0, 0)], asynchronous=False)
         consumer.close()
     producer = Producer({"bootstrap.servers": source})
     producer.produce("plain", b"0", partition=0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def copied_topics(target: str, prefix: str) -> set[str]:
     """Return the topics of the target, without those of Kafka, of Connect and of the mirror itself."""
-    topics = AdminClient({"bootstrap.servers": target}).list_topics(timeout=20).topics
+    topics = AdminClient({"bootstrap.servers": target}).list_topics(timeout=60).topics
     own = ("__", "mm2-offsets.from.", "mm2-configs.from.", "mm2-status.from.", "from.checkpoints.", "from-checkpoints-")
     of_the_other_flow = ("mm2-offsets.to.internal", "mm2-status.to.internal")
     others = {prefix + each for each in of_the_other_flow} if prefix == "from-" else set()

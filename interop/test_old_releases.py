@@ -51,7 +51,7 @@ bootstrap, topic = sys.argv[1:]
 producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
 for i in range(100):
     producer.produce(topic, b"%d" % i, key=b"k")
-assert producer.flush(20) == 0
+assert producer.flush(60) == 0
 settings = {"bootstrap.servers": bootstrap, "group.id": "old-" + topic, "auto.offset.reset": "earliest"}
 consumer = Consumer(settings)
 consumer.subscribe([topic])
@@ -62,7 +62,7 @@ while len(values) < 100:
     values.append(int(message.value()))
 assert values == list(range(100))
 consumer.commit(asynchronous=False)
-assert consumer.committed([TopicPartition(topic, 0)], timeout=10)[0].offset == 100
+assert consumer.committed([TopicPartition(topic, 0)], timeout=60)[0].offset == 100
 consumer.close()
 """
 PYKAFKA = """

@@ -88,7 +88,7 @@ def test_what_kafka_answers_otherwise_is_told(
         broker.create_topic("taken", partitions=2)
         producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "shop"})
         producer.produce("taken", b"1", partition=1)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         broker.save_recording(path)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
     admin.create_topics([NewTopic("taken", 1, 1)])["taken"].result(30)

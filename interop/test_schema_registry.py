@@ -63,7 +63,7 @@ def sent(broker: KafkaBroker, topic: str, data: bytes) -> bytes:
     """Produce the bytes; return the value that a consumer reads."""
     producer = Producer(broker.client_config("confluent"))
     producer.produce(topic, value=data)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     consumer = Consumer(broker.client_config("confluent") | {"group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     message = consumer.poll(20)

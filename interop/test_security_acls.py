@@ -56,7 +56,7 @@ def admin(broker: SaslBroker) -> AdminClient:
 @pytest.fixture
 def topic(admin: AdminClient, request: pytest.FixtureRequest) -> str:
     name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)
-    admin.create_topics([NewTopic(name, 1, 1)])[name].result(20)
+    admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
     return name
 
 
@@ -73,7 +73,7 @@ def acl(
 
 def give(admin: AdminClient, *acls: AclBinding) -> None:
     for done in admin.create_acls([*acls]).values():
-        done.result(20)
+        done.result(60)
     time.sleep(0.3)  # Kafka's broker hears of an ACL after its controller
 
 
@@ -100,7 +100,7 @@ def produced(producer: Producer, topic: str) -> int:
         producer.produce(topic, b"x", on_delivery=on_delivery)
     except KafkaException as error:  # a client that knows the topic's error from before raises it at once
         return int(error.args[0].code())
-    producer.flush(20)
+    producer.flush(60)
     return codes[0]
 
 
@@ -139,11 +139,11 @@ def test_confluent_is_told_and_comes_in_once_it_may(broker: SaslBroker, admin: A
 
 def test_kafka_python_is_told(broker: SaslBroker, admin: AdminClient, topic: str) -> None:
     known = broker.kafka_python(LISTENER, "PLAIN", "alice", PASSWORDS["alice"])
-    with closing(KafkaProducer(**known, max_block_ms=5000)) as producer, pytest.raises(TopicAuthorizationFailedError):
-        producer.send(topic, b"x").get(10)
+    with closing(KafkaProducer(**known)) as producer, pytest.raises(TopicAuthorizationFailedError):
+        producer.send(topic, b"x").get(60)
     give(admin, on_topic(AclOperation.READ, topic), on_topic(AclOperation.WRITE, topic))
     with closing(KafkaProducer(**known)) as producer:
-        producer.send(topic, b"x").get(10)
+        producer.send(topic, b"x").get(60)
     with (
         closing(KafkaConsumer(topic, **known, group_id=topic, auto_offset_reset="earliest")) as consumer,
         pytest.raises(GroupAuthorizationFailedError),
@@ -186,17 +186,17 @@ def test_java_is_told(broker: SaslBroker, java: JavaClients, topic: str) -> None
 
 def test_a_topic_that_may_not_be_seen_is_not_there(broker: SaslBroker, admin: AdminClient, topic: str) -> None:
     stranger = AdminClient(alice(broker))
-    assert topic not in stranger.list_topics(timeout=10).topics
-    told = stranger.list_topics(topic, timeout=10).topics[topic].error
+    assert topic not in stranger.list_topics(timeout=60).topics
+    told = stranger.list_topics(topic, timeout=60).topics[topic].error
     assert told is not None
     assert told.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     give(admin, on_topic(AclOperation.DESCRIBE, topic))
-    eventually(lambda: topic in stranger.list_topics(timeout=10).topics, True)
+    eventually(lambda: topic in stranger.list_topics(timeout=60).topics, True)
 
 
 def test_one_topic_of_two_is_denied(broker: SaslBroker, admin: AdminClient, topic: str) -> None:
     other = topic + "-other"
-    admin.create_topics([NewTopic(other, 1, 1)])[other].result(20)
+    admin.create_topics([NewTopic(other, 1, 1)])[other].result(60)
     give(
         admin,
         on_topic(AclOperation.ALL, topic, pattern=PREFIXED),
@@ -306,7 +306,7 @@ APPLICATION = "streams-wordcount"
 def test_streams_needs_rights_on_its_inner_topics(broker: SaslBroker, admin: AdminClient, tmp_path: Path) -> None:
     """Streams counts words only with the right to create its inner topics."""
     for done in admin.create_topics([NewTopic(name, 1, 1) for name in STREAMS_TOPICS]).values():
-        done.result(20)
+        done.result(60)
     give(
         admin,
         on_topic(AclOperation.READ, STREAMS_TOPICS[0]),
@@ -336,7 +336,7 @@ def test_streams_needs_rights_on_its_inner_topics(broker: SaslBroker, admin: Adm
     finally:
         denied.kill()
         denied.wait()
-    inner = {name for name in admin.list_topics(timeout=10).topics if name.startswith(APPLICATION + "-")}
+    inner = {name for name in admin.list_topics(timeout=60).topics if name.startswith(APPLICATION + "-")}
     assert inner - {STREAMS_TOPICS[1]} == set()
     give(admin, on_topic(AclOperation.ALL, APPLICATION + "-", pattern=PREFIXED))
     allowed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -354,7 +354,7 @@ def test_streams_needs_rights_on_its_inner_topics(broker: SaslBroker, admin: Adm
 def bindings(address: str) -> set[str]:
     admin = AdminClient({"bootstrap.servers": address})
     found = admin.describe_acls(every(ResourceType.ANY, ResourcePatternType.ANY))
-    return {str(one) for one in found.result(20)}
+    return {str(one) for one in found.result(60)}
 
 
 def every(kind: ResourceType, pattern: ResourcePatternType, name: str | None = None) -> AclBindingFilter:
@@ -390,6 +390,6 @@ def test_acls_change_hands_with_kafka(tmp_path: Path) -> None:
             if turn:
                 gone = every(ResourceType.TOPIC, ResourcePatternType.LITERAL, f"t{turn - 1}")
                 [(_, done)] = admin.delete_acls([gone]).items()
-                assert len(done.result(20)) == 1
+                assert len(done.result(60)) == 1
             eventually(lambda: len(bindings(address)), turn + 3)  # noqa: B023
             expected = bindings(address)

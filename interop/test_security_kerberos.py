@@ -68,20 +68,20 @@ def known(broker: Secured) -> dict[str, Any]:
 
 
 def test_kafka_python_with_a_ticket(broker: Secured) -> None:
-    with closing(KafkaProducer(**known(broker), bootstrap_timeout_ms=5000)) as producer:
-        assert producer.send("by-ticket", b"value").get(20).offset == 0
+    with closing(KafkaProducer(**known(broker), bootstrap_timeout_ms=60_000)) as producer:
+        assert producer.send("by-ticket", b"value").get(60).offset == 0
 
 
 def test_aiokafka_with_a_ticket(broker: Secured) -> None:
     async def send() -> Any:
-        producer = AIOKafkaProducer(**known(broker))
+        producer = AIOKafkaProducer(**known(broker), bootstrap_timeout_ms=60_000)
         await producer.start()
         try:
             return await producer.send_and_wait("by-ticket-too", b"value")
         finally:
             await producer.stop()
 
-    assert asyncio.run(asyncio.wait_for(send(), 30)).offset == 0
+    assert asyncio.run(asyncio.wait_for(send(), 60)).offset == 0
 
 
 @pytest.mark.java

@@ -69,7 +69,7 @@ def topic(request: pytest.FixtureRequest) -> str:
 def through_kafka_python(config: Config, topic: str) -> Values:
     with closing(KafkaProducer(**config, acks="all")) as producer:
         for number in range(3):
-            producer.send(topic, b"%d" % number).get(20)
+            producer.send(topic, b"%d" % number).get(60)
     with closing(KafkaConsumer(topic, **config, auto_offset_reset="earliest", group_id=topic)) as consumer:
         return [next(consumer).value for _ in range(3)]
 
@@ -83,7 +83,7 @@ def through_confluent(config: Config, topic: str) -> Values:
     producer = Producer({**config, "message.timeout.ms": 20_000})
     for number in range(3):
         producer.produce(topic, b"%d" % number, callback=delivered)
-    producer.flush(20)
+    producer.flush(60)
     if errors != [None] * 3:
         raise PermissionError(errors)
     return read_by_confluent(config, topic)

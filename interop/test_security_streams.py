@@ -45,7 +45,7 @@ def run(broker: SecuredTarget, directory: Path, started: list[WordCount]) -> Wor
     producer = Producer(broker.client_config("confluent", "admin"))
     producer.produce(INPUT, b"one two one")
     producer.produce(OUTPUT, b"\0" * 8)  # it is not for the application to make it
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     app.start()
     return app
 

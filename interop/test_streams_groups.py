@@ -60,7 +60,7 @@ class Application:
         self._where = broker.bootstrap_servers
         admin = AdminClient({"bootstrap.servers": self._where})
         for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in (INPUT, OUTPUT)]).values():
-            future.result(20)
+            future.result(60)
         self._producer = Producer({"bootstrap.servers": self._where, "enable.idempotence": True})
         self.counts = Counts(self._where)
         self.expected: Counter[str] = Counter()
@@ -106,7 +106,7 @@ def instances(broker: Target, tmp_path: Path, request: pytest.FixtureRequest) ->
 
 def internal_topics(broker: Target) -> dict[str, int]:
     """Return the number of partitions of each internal topic of the application."""
-    topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=10).topics
+    topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=60).topics
     return {name: len(topic.partitions) for name, topic in topics.items() if name.startswith(f"{GROUP}-KSTREAM")}
 
 

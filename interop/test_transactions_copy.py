@@ -37,7 +37,7 @@ def read(bootstrap: str, isolation_level: str, enough: Callable[[Counter[bytes]]
 def fill(bootstrap: str) -> list[bytes]:
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in ("input", "output")]).values():
-        future.result(20)
+        future.result(60)
     producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     values = [b"%d" % number for number in range(RECORDS)]
     for number, value in enumerate(values):

@@ -99,7 +99,7 @@ def test_every_word_is_counted_once(new_broker: NewBroker, tmp_path: Path, word_
     where = broker.bootstrap_servers
     admin = AdminClient({"bootstrap.servers": where})
     for future in admin.create_topics([NewTopic(topic, PARTITIONS, 1) for topic in (INPUT, OUTPUT)]).values():
-        future.result(20)
+        future.result(60)
     app = WordCount(where, tmp_path)
     word_count.append(app)
     producer = Producer({"bootstrap.servers": where, "enable.idempotence": True})

@@ -17,7 +17,7 @@ Values = list[bytes]
 _STRING = "org.apache.kafka.common.serialization.String"
 
 
-def read_by_confluent(config: dict[str, Any], topic: str, within_s: float = 30) -> Values:
+def read_by_confluent(config: dict[str, Any], topic: str, within_s: float = 60) -> Values:
     """Return the first three values of a topic, or those that came within the time."""
     consumer = Consumer({**config, "group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
@@ -45,7 +45,7 @@ def through_aiokafka(config: dict[str, Any], topic: str) -> Values:
         async with AIOKafkaConsumer(topic, **config, group_id=topic, auto_offset_reset="earliest") as consumer:
             return [(await consumer.getone()).value for _ in range(3)]
 
-    return asyncio.run(asyncio.wait_for(exchange(), 30))
+    return asyncio.run(asyncio.wait_for(exchange(), 60))
 
 
 def through_java(java: JavaClients, config: dict[str, Any], topic: str) -> Values:
@@ -65,7 +65,7 @@ def through_java(java: JavaClients, config: dict[str, Any], topic: str) -> Value
     topics.add(topic)
     consumer.subscribe(topics)
     values: Values = []
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while len(values) < 3 and time.monotonic() < deadline:
         records = consumer.poll(java.jvm.java.time.Duration.ofMillis(500)).iterator()
         while records.hasNext():
