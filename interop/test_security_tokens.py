@@ -184,10 +184,10 @@ def test_a_removed_token_does_not_log_in_and_ends_nobody(broker: Secured, alice:
 
 
 def test_a_session_ends_with_the_token(broker: Secured, alice: RawClient) -> None:
-    token = create(alice, lifetime_ms=3000)
+    token = create(alice, lifetime_ms=8000)
     with broker.connect("SASL") as client:
         lifetime_ms = scram(client, token.token_id, password_of(token), extensions=TOKEN_AUTH)
-        assert 0 < lifetime_ms <= 3000
+        assert 0 < lifetime_ms <= 8000
         assert client.call(MetadataRequest([])).brokers
         time.sleep(lifetime_ms / 1000 + 0.1)
         with pytest.raises((Closed, ConnectionError)):
@@ -271,7 +271,7 @@ def test_a_reset_takes_the_tokens_with_it() -> None:
 def test_a_session_goes_on_with_a_renewed_token(broker: Secured, alice: RawClient) -> None:
     """A session goes on with a renewed token: the client logs in anew on its connection (KIP-368)."""
     token = create(alice, lifetime_ms=60_000)
-    alice.call(ExpireDelegationTokenRequest(token.hmac, 4000))
+    alice.call(ExpireDelegationTokenRequest(token.hmac, 10_000))
     with broker.connect("SASL") as client:
         eventually(lambda: described(alice, "alice")[token.token_id].expiry_timestamp < token.expiry_timestamp_ms, True)
         first = scram(client, token.token_id, password_of(token), extensions=TOKEN_AUTH)
@@ -279,7 +279,7 @@ def test_a_session_goes_on_with_a_renewed_token(broker: Secured, alice: RawClien
         renewed = token.expiry_timestamp_ms - 4000
         eventually(lambda: described(alice, "alice")[token.token_id].expiry_timestamp > renewed, True)
         second = scram(client, token.token_id, password_of(token), extensions=TOKEN_AUTH)
-        assert first <= 4000 < second
+        assert first <= 10_000 < second
         time.sleep(max(0, first / 1000) + 0.2)
         answer = client.call(CreateDelegationTokenRequest())
         assert (answer.error_code, answer.principal_name) == (

@@ -6,6 +6,7 @@ busy machine nor a slow one changes anything.
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -14,6 +15,7 @@ from typing import Self
 from interop.giants import Giant
 from interop.processes import cpu_seconds, process_at, resident_mb
 from interop.raw import Closed, RawClient, framed
+from interop.waiting import eventually
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
 
 PAUSE_S = 0.002
@@ -43,7 +45,7 @@ class Witness:
         self._pid = process_at(bootstrap_servers).pid
         self._slowness = slowness()
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run)
+        self._threads = ThreadPoolExecutor(1)
         self.waits_s: list[float] = []
 
     def _run(self) -> None:
@@ -53,15 +55,16 @@ class Witness:
             self.waits_s.append((cpu_seconds(self._pid) - begin) / self._slowness)
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._asking = self._threads.submit(self._run)
+        eventually(lambda: bool(self.waits_s) or self._asking.done(), True)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._stop.set()
-        self._thread.join()
-        self._client.close()
+        with self._threads, self._client:
+            self._asking.result()  # or what ended the thread
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def send_giant(bootstrap_servers: str, giant: Giant, answer_within_s: float = 60
         end = _end_of(client, giant)
         took = time.monotonic() - begin
     [line] = [line for line in (peak / "status").read_text().splitlines() if line.startswith("VmHWM")]
-    return Seen(giant.name, max(witness.waits_s, default=0.0), int(line.split()[1]) / 1024 - before, took, end)
+    return Seen(giant.name, max(witness.waits_s), int(line.split()[1]) / 1024 - before, took, end)
 
 
 def _end_of(client: RawClient, giant: Giant) -> str:
