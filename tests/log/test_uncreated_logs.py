@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sys
 import threading
 from pathlib import Path
 
@@ -107,6 +108,11 @@ def write_of_id(path: Path, number: int) -> str:
     return f"write {path}/logs/t-{number}/partition.metadata"
 
 
+def waits(thread: threading.Thread) -> bool:
+    frame = sys._current_frames().get(thread.ident or 0)
+    return frame is not None and frame.f_code is threading.Condition.wait.__code__
+
+
 def test_one_that_is_just_being_made_is_waited_for(tmp_path: Path) -> None:
     """A log whose folder is just being made is waited for: else it would be loaded, or synced, without its id."""
     logs: LogManager
@@ -118,7 +124,8 @@ def test_one_that_is_just_being_made_is_waited_for(tmp_path: Path) -> None:
             nonlocal waited
             if f"{operation} {path}" == write_of_id(tmp_path, 0):
                 asking.start()
-                asking.join(0.05)
+                while asking.is_alive() and not waits(asking):
+                    asking.join(0.001)
                 waited = asking.is_alive()
 
     logs = manager(tmp_path, HeldUp())
