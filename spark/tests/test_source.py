@@ -361,7 +361,7 @@ def look():
         seen.extend([True] * producers())
 
 
-# A producer ends 2 s after its last record: whoever looks after the job may be late.
+# A producer ends 6 s after its last record: whoever looks after the job may be late.
 seen, is_over = [], threading.Event()
 watching = threading.Thread(target=look)
 watching.start()
@@ -392,7 +392,7 @@ print(json.dumps({"count": rows.count(), "beans": told, "before": len(seen), "af
 
 @spark_test
 def test_caches(own: KafkaBroker, topic: str, tmp_path: Path) -> None:
-    """A pool that keeps one consumer and not two, told by JMX; a producer that ends when unused for 2 s.
+    """A pool that keeps one consumer and not two, told by JMX; a producer that ends when unused for 6 s.
 
     What was fetched ahead is forgotten after 1 s by spark.kafka.consumer.fetchedData.cache.timeout and
     spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval, and read again.
@@ -404,7 +404,7 @@ def test_caches(own: KafkaBroker, topic: str, tmp_path: Path) -> None:
         "spark.kafka.consumer.cache.jmx.enable": "true",
         "spark.kafka.consumer.fetchedData.cache.timeout": "1s",
         "spark.kafka.consumer.fetchedData.cache.evictorThreadRunInterval": "1s",
-        "spark.kafka.producer.cache.timeout": "2s",
+        "spark.kafka.producer.cache.timeout": "6s",
         "spark.kafka.producer.cache.evictorThreadRunInterval": "1s",
     }
     program = tmp_path / "caches.py"
