@@ -14,6 +14,7 @@ from typing import Any, Self
 
 from interop.raw import Closed, RawClient
 from interop.real_kafka import RealKafka
+from interop.waiting import eventually
 from pykafka_broker.cluster.authorizer import CLUSTER_NAME
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import ACL_RESOURCE_TYPES
@@ -40,7 +41,7 @@ STRANGER = "127.0.0.2"  # the address of the client that has only the rights it 
 EVERYTHING, LITERAL, ALLOW, ANY = 2, 3, 3, 1
 NAMES = {"t", "u", "g", "c", "s", "k", "x", "new", "newer", "c2", "s2", "s3", "k2"}
 EARLY = {3, 14, 15, 16, 51, 100, 124}  # error codes of a broker that has not heard of everything yet
-WAIT_S, EVERY_S = 10.0, 0.05
+WAIT_S, EVERY_S = 60.0, 0.05
 _TEXTS = ("name", "topic", "topic_name", "group_id", "transactional_id", "key", "resource_name", "user")
 
 
@@ -103,14 +104,8 @@ class World:
         ]
         answer = self._clients["127.0.0.1"].call(CreateAclsRequest(acls), 3)
         assert not any(codes(answer)), answer
-        until = time.monotonic() + WAIT_S
-        while self._granted() != len({(acl.resource_type, acl.resource_name, acl.operation) for acl in acls}):
-            assert time.monotonic() < until
-            time.sleep(EVERY_S)
-
-    def _granted(self) -> int:
-        asked = DescribeAclsRequest(ANY, None, ANY, *_client(STRANGER), ANY, ANY)
-        return sum(len(resource.acls) for resource in self._clients["127.0.0.1"].call(asked, 3).resources)
+        wanted = {(acl.resource_type, acl.resource_name, acl.operation) for acl in acls}
+        eventually(lambda: _granted(self._clients["127.0.0.1"], STRANGER), wanted)
 
     def answer(self, asked: Asked) -> list[str]:
         """Return the parts of the stranger's answer that are about rights."""
@@ -135,6 +130,12 @@ class World:
     ) -> None:
         for client in self._clients.values():
             client.close()
+
+
+def _granted(client: RawClient, host: str) -> set[tuple[int, str, int]]:
+    """Return what the ACLs of a host are about: kinds and names of resources, and operations."""
+    answer = client.call(DescribeAclsRequest(ANY, None, ANY, *_client(host), ANY, ANY), 3)
+    return {(each.resource_type, each.resource_name, acl.operation) for each in answer.resources for acl in each.acls}
 
 
 def _told(answer: Any, prefix: str, names: str = "") -> Iterator[str]:
@@ -193,9 +194,11 @@ def played(bootstrap_servers: str, asked: Asked, prefix: str) -> dict[str, list[
 def open_up(bootstrap_servers: str) -> None:
     """Let only the preparer do anything from now on."""
     with RawClient(bootstrap_servers) as client:
-        answer = client.call(CreateAclsRequest(acls_for_the_preparer()), 3)
-    assert not any(codes(answer)), answer
-    time.sleep(0.5)  # Kafka's broker hears of ACLs a little later
+        acls = acls_for_the_preparer()
+        answer = client.call(CreateAclsRequest(acls), 3)
+        assert not any(codes(answer)), answer
+        # Kafka's broker hears of ACLs a little later.
+        eventually(lambda: len(_granted(client, "127.0.0.1")), len(acls))
 
 
 def main() -> None:

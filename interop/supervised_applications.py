@@ -149,7 +149,8 @@ def swallows_errors(broker: KafkaBroker, right: bool) -> None:
 
 def reorders(broker: KafkaBroker, right: bool) -> None:
     """Keep several requests under way, and repeat the first of them behind the others."""
-    writer = producer(broker, "writer", enable_idempotence=right, batch_num_messages=1)
+    pause = dict.fromkeys(("retry_backoff_ms", "retry_backoff_max_ms"), 100)  # the others must have left by then
+    writer = producer(broker, "writer", enable_idempotence=right, batch_num_messages=1, **pause)
     for number in range(5):
         writer.produce("orders", str(number).encode(), key=b"late", partition=0)
     assert writer.flush(PATIENCE_S) == 0

@@ -131,10 +131,10 @@ def console(broker: TlsBroker, java: JavaClients, listener: str, shows: str | No
     config = broker.folder / f"{listener}.properties"
     config.write_text("".join(f"{key}={value}\n" for key, value in broker.java(listener, shows).items()))
     known = ("--bootstrap-server", broker.address(listener), "--topic", topic, "--command-config", str(config))
-    settings = ("--command-property", "max.block.ms=5000", "--command-property", "retries=0")
+    settings = ("--command-property", "request.timeout.ms=60000", "--command-property", "retries=0")
     written = java.run("kafka-console-producer", *known, *settings, stdin="one\ntwo\n")
     read = java.run(
-        "kafka-console-consumer", *known, "--from-beginning", "--max-messages", "2", "--timeout-ms", "10000"
+        "kafka-console-consumer", *known, "--from-beginning", "--max-messages", "2", "--timeout-ms", "60000"
     )
     return read.out, written.err + read.err
 
@@ -151,9 +151,7 @@ def test_java_comes_in(broker: TlsBroker, java: JavaClients, topic: str, alice: 
 def test_java_with_a_bad_certificate_is_told_that_the_handshake_failed(
     broker: TlsBroker, java: JavaClients, bad: dict[str, str | None], fault: str
 ) -> None:
-    admin = java.jvm.org.apache.kafka.clients.admin.Admin.create(
-        java.properties(**broker.java("MUTUAL", bad[fault]), default_api_timeout_ms="8000", request_timeout_ms="4000")
-    )
+    admin = java.jvm.org.apache.kafka.clients.admin.Admin.create(java.properties(**broker.java("MUTUAL", bad[fault])))
     try:
         with pytest.raises(Exception, match="SslAuthenticationException"):
             admin.describeCluster().nodes().get()
@@ -315,7 +313,7 @@ def test_a_store_that_can_not_be_used_ends_the_start(
     file = tmp_path / "server.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in values.items()))
     done = subprocess.run(
-        [sys.executable, "-m", "pykafka_broker", str(file)], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-m", "pykafka_broker", str(file)], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 1
     assert told in done.stderr

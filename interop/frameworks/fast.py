@@ -39,7 +39,7 @@ async def main() -> None:
         await asyncio.sleep(0.5)
         if len(set(doubled)) >= RECORDS:
             break
-    print(json.dumps({"doubled": sorted(set(doubled)), "failed": failed, "ping": await broker.ping(5)}))
+    print(json.dumps({"doubled": sorted(set(doubled)), "failed": failed, "ping": await broker.ping(60)}))
     await broker.stop()
 
 

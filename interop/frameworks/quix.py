@@ -56,7 +56,7 @@ def read(reading: Application, topic: str) -> list[tuple[bytes, dict[str, Any]]]
     found: list[tuple[bytes, dict[str, Any]]] = []
     with reading.get_consumer() as consumer:
         consumer.subscribe([topic])
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while len(found) < RECORDS and time.monotonic() < deadline:
             message = consumer.poll(0.5)
             if message is not None and message.error() is None:
