@@ -66,9 +66,10 @@ def sent(broker: KafkaBroker, topic: str, data: bytes) -> bytes:
     assert producer.flush(60) == 0
     consumer = Consumer(broker.client_config("confluent") | {"group.id": topic, "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
-    message = consumer.poll(20)
+    message = consumer.poll(60)
     consumer.close()
     assert message is not None
+    assert message.error() is None, message.error()
     value = message.value()
     assert isinstance(value, bytes)
     return value

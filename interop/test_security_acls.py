@@ -32,6 +32,7 @@ from interop.java_transactions import JavaClients
 from interop.sasl_broker import PASSWORDS, SaslBroker, sasl_broker
 from interop.waiting import eventually
 from pykafka_broker.config.properties import format_properties
+from pykafka_broker.testing import KafkaBroker
 
 LISTENER = "SASL_PLAINTEXT"
 AUTHORIZER = {
@@ -104,7 +105,7 @@ def produced(producer: Producer, topic: str) -> int:
     return codes[0]
 
 
-def consumed(consumer: Consumer, timeout_s: float = 20) -> bytes | int:
+def consumed(consumer: Consumer, timeout_s: float = 60) -> bytes | int:
     """Return the next value, or the code of the next error."""
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline:
@@ -148,7 +149,7 @@ def test_kafka_python_is_told(broker: SaslBroker, admin: AdminClient, topic: str
         closing(KafkaConsumer(topic, **known, group_id=topic, auto_offset_reset="earliest")) as consumer,
         pytest.raises(GroupAuthorizationFailedError),
     ):
-        consumer.poll(10_000)
+        consumer.poll(60_000)
     give(admin, on_group(AclOperation.READ, topic))
     with closing(KafkaConsumer(topic, **known, group_id=topic, auto_offset_reset="earliest")) as consumer:
         assert next(consumer).value == b"x"
@@ -167,7 +168,7 @@ def test_aiokafka_is_told(broker: SaslBroker, topic: str) -> None:
             await producer.stop()
 
     with pytest.raises(AioTopicDenied):
-        asyncio.run(asyncio.wait_for(send(), 30))
+        asyncio.run(asyncio.wait_for(send(), 60))
 
 
 @pytest.mark.java
@@ -211,24 +212,24 @@ def test_one_topic_of_two_is_denied(broker: SaslBroker, admin: AdminClient, topi
 
 
 def test_a_transaction_needs_its_id_and_its_topics(broker: SaslBroker, admin: AdminClient, topic: str) -> None:
-    settings = alice(broker, **{"transactional.id": topic, "transaction.timeout.ms": 10_000})
+    settings = alice(broker, **{"transactional.id": topic, "transaction.timeout.ms": 60_000})
     with pytest.raises(KafkaException) as told:
-        Producer(settings).init_transactions(10)
+        Producer(settings).init_transactions(60)
     assert told.value.args[0].code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     give(admin, acl(AclOperation.WRITE, ResourceType.TRANSACTIONAL_ID, topic))
     producer = Producer(settings)
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     assert produced(producer, topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
     with pytest.raises(KafkaException):
-        producer.commit_transaction(10)
-    producer.abort_transaction(20)
+        producer.commit_transaction(60)
+    producer.abort_transaction(60)
     give(admin, on_topic(AclOperation.WRITE, topic))
     producer = Producer(settings)
-    producer.init_transactions(20)
+    producer.init_transactions(60)
     producer.begin_transaction()
     assert produced(producer, topic) == 0
-    producer.commit_transaction(20)
+    producer.commit_transaction(60)
 
 
 def test_an_idempotent_producer_needs_to_write_some_topic(broker: SaslBroker, topic: str, admin: AdminClient) -> None:
@@ -300,6 +301,7 @@ def test_the_tool_shows_what_applies_to_a_name(kafka_acls: Run, topic: str) -> N
 
 STREAMS_TOPICS = ("streams-plaintext-input", "streams-wordcount-output")
 APPLICATION = "streams-wordcount"
+INNER = f"{APPLICATION}-KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition"
 
 
 @pytest.mark.java
@@ -331,6 +333,8 @@ def test_streams_needs_rights_on_its_inner_topics(broker: SaslBroker, admin: Adm
     consumer.subscribe([STREAMS_TOPICS[1]])
     denied = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
+        if isinstance(broker.target, KafkaBroker):  # the application may take long to come so far
+            broker.target.wait_for_request(topic=INNER, error="TOPIC_AUTHORIZATION_FAILED", timeout=120)
         with pytest.raises(TimeoutError):
             consumed(consumer, 8)
     finally:
@@ -369,7 +373,6 @@ def every(kind: ResourceType, pattern: ResourcePatternType, name: str | None = N
 def test_acls_change_hands_with_kafka(tmp_path: Path) -> None:
     """A data directory goes to and fro between us and Kafka: each keeps the ACLs, adds some and deletes one."""
     from interop.real_kafka import RealKafka
-    from pykafka_broker.testing import KafkaBroker
 
     settings = {name.replace("__", "."): value for name, value in AUTHORIZER.items()}
     expected: set[str] = set()

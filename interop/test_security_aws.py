@@ -122,9 +122,9 @@ def by_java(address: str, topic: str, folder: Path, **settings: str) -> subproce
         "--command-config",
         str(file),
         "--command-property",
-        "delivery.timeout.ms=20000",
+        "delivery.timeout.ms=60000",
     ]
-    command += ["--command-property", "request.timeout.ms=10000"]
+    command += ["--command-property", "request.timeout.ms=30000"]
     return subprocess.run(command, input="apples\n", capture_output=True, text=True, timeout=120)
 
 

@@ -80,7 +80,7 @@ def through_confluent(config: Config, topic: str) -> Values:
     def delivered(error: KafkaError | None, _: object) -> None:
         errors.append(None if error is None else error.code())
 
-    producer = Producer({**config, "message.timeout.ms": 20_000})
+    producer = Producer({**config, "message.timeout.ms": 60_000})
     for number in range(3):
         producer.produce(topic, b"%d" % number, callback=delivered)
     producer.flush(60)
