@@ -82,4 +82,4 @@ def produce(broker: KafkaBroker, topic: str, count: int = 1) -> None:
     producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "client.id": "page"})
     for number in range(count):
         producer.produce(topic, key=f"key-{number}", value=json.dumps({"number": number}), headers={"trace": "abc"})
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0

@@ -99,7 +99,7 @@ def write(bootstrap: str, written: Written) -> None:
     written.rounds += 1
     producers = [write_codec(bootstrap, written, codec) for codec in CODECS]
     for producer in producers:
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
     write_compacted(bootstrap, written)
     write_transactions(bootstrap, written)
     trim(bootstrap, written)
@@ -144,7 +144,7 @@ def write_compacted(bootstrap: str, written: Written) -> None:
             key = number % COMPACTED_KEYS
             value = b"%d %d %d" % (written.rounds, burst, number)
             producer.produce("compacted", value, b"%d" % key, key % PARTITIONS, on_delivery=written.note)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         time.sleep(0.15)
 
 
@@ -159,7 +159,7 @@ def write_transactions(bootstrap: str, written: Written) -> None:
         for number in range(100):
             value = b"%d %d" % (written.rounds, number)
             producer.produce("transactions", value, None, number % PARTITIONS, on_delivery=written.note)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         if commit:
             offset = TopicPartition("codec-none", 0, 10 * written.rounds)
             producer.send_offsets_to_transaction([offset], consumer.consumer_group_metadata(), 30)

@@ -160,7 +160,7 @@ def test_retention_does_not_stop_replication(cluster: KafkaCluster) -> None:
                 name = f"kept-{leader}"
                 producer.produce(name, b"v" * 20_000, on_delivery=lambda e, _: errors.append(e) if e else None)
             producer.poll(0.02)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     assert errors == []
     for leader in leaders:
         wait_for_isr(cluster, f"kept-{leader}", *leaders)

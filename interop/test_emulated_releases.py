@@ -81,7 +81,7 @@ def test_librdkafka(emulated: tuple[str, KafkaBroker]) -> None:
     consumer.subscribe(["t"])
     found: list[bytes | None] = []
     while len(found) < len(VALUES):
-        message = consumer.poll(20)
+        message = consumer.poll(60)
         assert message is not None
         assert message.error() is None, message.error()
         found.append(message.value())

@@ -58,7 +58,7 @@ def users(bootstrap_servers: str) -> dict[str, list[tuple[str, int]]]:
     asked: Any = admin.describe_user_scram_credentials()
     return {
         name: [(each.mechanism.name, each.iterations) for each in user.scram_credential_infos]
-        for name, user in asked.result(30).items()
+        for name, user in asked.result(60).items()
     }
 
 

@@ -57,7 +57,7 @@ consumer = Consumer(settings)
 consumer.subscribe([topic])
 values = []
 while len(values) < 100:
-    message = consumer.poll(20)
+    message = consumer.poll(60)
     assert message is not None and message.error() is None, message
     values.append(int(message.value()))
 assert values == list(range(100))

@@ -50,7 +50,7 @@ def test_every_view_shows_what_it_is_for(tab: Tab, broker: KafkaBroker) -> None:
     transactional.init_transactions()
     transactional.begin_transaction()
     transactional.produce("views", "undecided")
-    transactional.flush(30)
+    transactional.flush(60)
     see(tab.open("/"), broker.bootstrap_servers)
     see(tab.page, "serving")
     see(tab.open("/topics"), "views")
@@ -232,12 +232,12 @@ def test_what_changes_is_seen_without_a_reload(tab: Tab, broker: KafkaBroker) ->
     config = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "live-group", "auto.offset.reset": "earliest"}
     consumer = Consumer(config | {"enable.auto.commit": False})
     consumer.subscribe(["live"])
-    message = consumer.poll(30)
+    message = consumer.poll(60)
     assert message is not None
     consumer.commit(message=message, asynchronous=False)
     page = tab.open("/groups/live-group")
     see(page, "lag 1")
-    message = consumer.poll(30)
+    message = consumer.poll(60)
     assert message is not None
     consumer.commit(message=message, asynchronous=False)
     see(page, "lag 0")
@@ -304,7 +304,7 @@ def test_schemas_and_rights_are_shown(tab: Tab, broker: KafkaBroker) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     password = UserScramCredentialUpsertion("carol", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192), b"x")
     for done in admin.alter_user_scram_credentials([password]).values():
-        done.result(30)
+        done.result(60)
     page = tab.open("/schemas?search=sho")
     page.get_by_role("button", name="shown").click()
     playwright.expect(page.get_by_label("Schema", exact=True)).to_have_text('"string"')
@@ -467,10 +467,10 @@ def test_what_means_harm_is_text(tab: Tab, broker: KafkaBroker) -> None:
     producer = Producer(config)
     producer.produce("harm", key=HOSTILE, value=HOSTILE, headers={HOSTILE: HOSTILE})
     producer.produce("harm", value=json.dumps({HOSTILE: [HOSTILE]}))
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     group = Consumer(config | {"group.id": HOSTILE, "auto.offset.reset": "earliest"})
     group.subscribe(["harm"])
-    assert group.poll(30) is not None
+    assert group.poll(60) is not None
     group.commit(asynchronous=False)
     page = tab.open("/topics/harm/records")
     for offset in "01":

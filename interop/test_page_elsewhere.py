@@ -25,7 +25,7 @@ def test_a_cluster_is_seen_as_one(browser: Browser) -> None:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
         for number in range(60):
             producer.produce("spread", b"value %02d" % number, partition=number % 6)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         consumer = Consumer(
             {"bootstrap.servers": cluster.bootstrap_servers, "group.id": "readers", "auto.offset.reset": "earliest"}
         )
@@ -77,7 +77,7 @@ def test_a_cluster_is_seen_as_one(browser: Browser) -> None:
         see(tab.page, "0 shown")
         for number in range(6):
             producer.produce("spread", b"left", partition=number)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
         # one node alone; and the rest of the cluster where a node is dead
         choice = tab.page.get_by_label("Nodes shown")

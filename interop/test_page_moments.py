@@ -207,7 +207,7 @@ def test_a_record_is_produced_again_as_it_is(tab: Tab, broker: KafkaBroker) -> N
     producer = Producer(config)
     producer.produce("alike", key="k\nl", value="1\r\n2", headers=headers)
     producer.produce("alike", key=b"\xff", value="\ufeff" + "v" * 200_000, headers={})
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     page = tab.open("/topics/alike/records")
     for offset in range(2):
         page.get_by_role("button", name=str(offset), exact=True).click()

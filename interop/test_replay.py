@@ -91,7 +91,7 @@ def test_what_kafka_answers_otherwise_is_told(
         assert producer.flush(60) == 0
         broker.save_recording(path)
     admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-    admin.create_topics([NewTopic("taken", 1, 1)])["taken"].result(30)
+    admin.create_topics([NewTopic("taken", 1, 1)])["taken"].result(60)
     assert main(["replay", str(path), "--to", kafka.bootstrap_servers]) == 3
     first, left_out, summary = capsys.readouterr().out.splitlines()
     assert first.endswith("recorded at topics[0].partitions 2 of them, now 1")

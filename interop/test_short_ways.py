@@ -38,7 +38,7 @@ def confluent(bootstrap: str, topic: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(RECORDS):
         producer.produce(topic, b"%d" % number)
-        producer.flush(30)
+        producer.flush(60)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -48,7 +48,7 @@ def confluent(bootstrap: str, topic: str) -> None:
         }
     )
     consumer.subscribe([topic])
-    messages = [consumer.poll(30) for _ in range(RECORDS)]
+    messages = [consumer.poll(60) for _ in range(RECORDS)]
     assert all(message is not None and message.error() is None for message in messages)
     consumer.close()
 

@@ -71,7 +71,7 @@ class Application:
             line = self._dice.choices(WORDS, k=5)
             self.expected.update(line)
             self._producer.produce(INPUT, " ".join(line).encode(), partition=self._dice.randrange(PARTITIONS))
-        assert self._producer.flush(30) == 0
+        assert self._producer.flush(60) == 0
 
     def await_counts(self) -> None:
         deadline = time.monotonic() + TIMEOUT_S

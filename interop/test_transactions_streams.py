@@ -112,7 +112,7 @@ def test_every_word_is_counted_once(new_broker: NewBroker, tmp_path: Path, word_
             line = dice.choices(WORDS, k=5)
             expected.update(line)
             producer.produce(INPUT, " ".join(line).encode(), partition=dice.randrange(PARTITIONS))
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
 
     def await_counts(done: Counter[str], timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

@@ -20,7 +20,7 @@ def make_topics(bootstrap: str, topics: Mapping[str, int], config: Mapping[str, 
     admin = AdminClient({"bootstrap.servers": bootstrap})
     new = [NewTopic(name, count, 1, config={"retention.ms": "-1", **(config or {})}) for name, count in topics.items()]
     for made in admin.create_topics(new).values():
-        made.result(20)
+        made.result(60)
 
 
 def send(bootstrap: str, topic: str, count: int, partition: int = 0) -> None:
@@ -28,7 +28,7 @@ def send(bootstrap: str, topic: str, count: int, partition: int = 0) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for number in range(count):
         producer.produce(topic, b"%d" % number, partition=partition, timestamp=T0 + number * HOUR_MS)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
 
 
 def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -84,7 +84,7 @@ def settled(bootstrap: str, group: str, members: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def seen() -> tuple[str, int]:
-        described = admin.describe_consumer_groups([group])[group].result(10)
+        described = admin.describe_consumer_groups([group])[group].result(60)
         return described.state.name, len(described.members)
 
     eventually(seen, ("STABLE", members), 20)

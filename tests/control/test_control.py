@@ -43,13 +43,13 @@ class Inside:
             await asyncio.sleep(0)
             return task
 
-        return asyncio.run_coroutine_threadsafe(begun(), self._loop).result(30)
+        return asyncio.run_coroutine_threadsafe(begun(), self._loop).result(60)
 
     def outcome(self, task: asyncio.Task[Any]) -> Any:
         """Return the answer to a request, or raise what has ended it."""
 
         async def ended() -> Any:
-            return await asyncio.wait_for(asyncio.shield(task), 30)
+            return await asyncio.wait_for(asyncio.shield(task), 60)
 
         return asyncio.run_coroutine_threadsafe(ended(), self._loop).result(60)
 

@@ -150,11 +150,11 @@ class Client:
         self.writer.write(b"".join(framed(request) for request in requests))
 
     async def answer(self) -> bytes:
-        (size,) = struct.unpack(">i", await asyncio.wait_for(self.reader.readexactly(4), 10))
-        return await asyncio.wait_for(self.reader.readexactly(size), 10)
+        (size,) = struct.unpack(">i", await asyncio.wait_for(self.reader.readexactly(4), 60))
+        return await asyncio.wait_for(self.reader.readexactly(size), 60)
 
     async def closed(self) -> bool:
-        return await asyncio.wait_for(self.reader.read(1), 10) == b""
+        return await asyncio.wait_for(self.reader.read(1), 60) == b""
 
 
 @asynccontextmanager

@@ -406,7 +406,7 @@ def test_a_handshake_may_come_byte_by_byte(tmp_path: Path) -> None:
                         for byte in outgoing.read():
                             await loop.sock_sendall(sock, bytes([byte]))
                             await asyncio.sleep(0)
-                        incoming.write(await asyncio.wait_for(loop.sock_recv(sock, 65536), 10))
+                        incoming.write(await asyncio.wait_for(loop.sock_recv(sock, 65536), 60))
             assert found == framed(b"slowly")
             sock.close()
 

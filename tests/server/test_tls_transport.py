@@ -116,7 +116,7 @@ def test_who_does_not_speak_tls_is_closed_with_one_line_in_the_log(
             port = server.listeners[0].port
             reader, writer = await asyncio.open_connection("127.0.0.1", port)
             writer.write(first)
-            await asyncio.wait_for(reader.read(), 5)
+            await asyncio.wait_for(reader.read(), 20)
             writer.close()
             await until(lambda: not server.connection_count)
 

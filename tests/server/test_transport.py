@@ -232,7 +232,7 @@ def test_half_a_length_prefix_waits_for_what_the_transport_still_has(
         theirs.setblocking(False)
         got = b""
         while len(got) < 12:
-            got += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(theirs, 100), 5)
+            got += await asyncio.wait_for(asyncio.get_running_loop().sock_recv(theirs, 100), 60)
         channel.close("the test ends")
         turns.close()
 

@@ -68,14 +68,14 @@ async def send(bootstrap: str, topic: str, values: Any, **more: Any) -> None:
     made = await producer(bootstrap, **more)
     try:
         futures = [await made.send(topic, value, key=b"k") for value in values]
-        await asyncio.wait_for(asyncio.gather(*futures), 20)
+        await asyncio.wait_for(asyncio.gather(*futures), 60)
     finally:
         await made.stop()
 
 
 async def next_of(reader: Any, count: int) -> Any:
     """Some releases give a message that a codec could not read as an error of getone."""
-    return [await asyncio.wait_for(reader.getone(), 20) for _ in range(count)]
+    return [await asyncio.wait_for(reader.getone(), 60) for _ in range(count)]
 
 
 async def read(bootstrap: str, topic: str, count: int, **more: Any) -> Any:
@@ -100,7 +100,7 @@ async def until(condition: Any, what: str) -> None:
 
 async def connect(bootstrap: str, topic: str) -> None:
     made = await producer(bootstrap)
-    same(set(await asyncio.wait_for(made.partitions_for(topic), 10)), {0, 1, 2, 3})
+    same(set(await asyncio.wait_for(made.partitions_for(topic), 60)), {0, 1, 2, 3})
     await made.stop()
 
 
@@ -243,7 +243,7 @@ async def admin(bootstrap: str, topic: str) -> None:
     await caller.create_topics([NewTopic(name, 1, 1, topic_configs={"retention.ms": "1234567"})])
     await caller.create_partitions({name: NewPartitions(total_count=3)})
     made = await producer(bootstrap)
-    same(set(await asyncio.wait_for(made.partitions_for(name), 10)), {0, 1, 2})
+    same(set(await asyncio.wait_for(made.partitions_for(name), 60)), {0, 1, 2})
     await made.stop()
     await caller.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, {"retention.ms": "7654321"})])
     end = time.time() + WITHIN_S
@@ -294,7 +294,7 @@ async def restart(bootstrap: str, topic: str) -> None:
     await read_on(50)
     await asyncio.get_event_loop().run_in_executor(None, ask_for_restart)
     for value in VALUES[50:]:
-        await asyncio.wait_for(sent(made, topic, value), 30)
+        await asyncio.wait_for(sent(made, topic, value), 60)
     await read_on(COUNT)
     same(sorted(set(found)), sorted(VALUES))
 

@@ -262,7 +262,7 @@ def admin(bootstrap: str, topic: str) -> None:
 
     def done(futures: Any) -> Any:
         [future] = futures.values()
-        return future.result(20)
+        return future.result(60)
 
     done(caller.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)]))
     until(lambda: name in caller.list_topics(timeout=10).topics, "the topic")

@@ -25,23 +25,23 @@ def prepare(bootstrap: str) -> None:
     producer.produce(
         "rich", b"value", b"key", headers=[("h1", b"v1"), ("h2", None), ("h1", b"v\xc3\xa9")], timestamp=T0
     )
-    producer.flush(20)
+    producer.flush(60)
     producer.produce("rich", None, b"gone", timestamp=T0)
-    producer.flush(20)
+    producer.flush(60)
     producer.produce("rich", b"no key", timestamp=T0)
-    producer.flush(20)
+    producer.flush(60)
     for key, value in ((b"\0\0\0\7", b"\0\0\0\0\0\0\1\0"), (b"bad", b"\xff\xfe")):
         producer.produce("binary", value, key, timestamp=T0)
-        producer.flush(20)
+        producer.flush(60)
     for number in (3.14, 1.0, 1e10, -1.5e-5):
         producer.produce("floats", struct.pack(">f", number), timestamp=T0)
-    producer.flush(20)
+    producer.flush(60)
     moving = Producer({"bootstrap.servers": bootstrap, "transactional.id": "mover"})
     moving.init_transactions(20)
     for value, end in ((b"aborted", moving.abort_transaction), (b"committed", moving.commit_transaction)):
         moving.begin_transaction()
         moving.produce("txn", value)
-        moving.flush(20)
+        moving.flush(60)
         end(20)
 
 

@@ -26,16 +26,16 @@ def prepare(bootstrap: str) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for value, key in ((b"value", b"key"), (None, b"gone"), (b"no key", None)):
         producer.produce("rich", value, key, headers=[("h1", b"v1"), ("h2", None)], timestamp=T0)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
     producer.produce("binary", b"\0\0\0\7")
     producer.produce("binary", b"bad")
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
     moving = Producer({"bootstrap.servers": bootstrap, "transactional.id": "mover"})
     moving.init_transactions(20)
     for value, end in ((b"aborted", moving.abort_transaction), (b"committed", moving.commit_transaction)):
         moving.begin_transaction()
         moving.produce("txn", value)
-        moving.flush(20)
+        moving.flush(60)
         end(20)
 
 

@@ -61,7 +61,7 @@ def prepare(bootstrap: str) -> None:
         producer.produce("states", value, pack(">h", 0) + TransactionLogKey("id").encode(0), partition=0, timestamp=T0)
     for topic, odd in _ODD.items():
         producer.produce(topic, odd[1], odd[0], partition=0, timestamp=T0)
-    assert producer.flush(20) == 0
+    assert producer.flush(60) == 0
 
 
 def _records(specs: Mapping[int, RecordSpec]) -> Iterator[tuple[bytes, bytes | None]]:

@@ -28,7 +28,7 @@ def prepare(bootstrap: str) -> None:
         send(bootstrap, topic, count, partition)
     admin = AdminClient({"bootstrap.servers": bootstrap})
     for done in admin.delete_records([TopicPartition("cut", 0, 4)]).values():
-        done.result(20)
+        done.result(60)
     asyncio.run(_prepare_groups(bootstrap))
 
 

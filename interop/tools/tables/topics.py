@@ -17,7 +17,7 @@ _known: dict[str, str] = {}
 def prepare(bootstrap: str) -> None:
     make_topics(bootstrap, {"known": 2})
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    described = admin.describe_topics(TopicCollection(["known"]))["known"].result(20)
+    described = admin.describe_topics(TopicCollection(["known"]))["known"].result(60)
     _known["id"] = str(described.topic_id)
 
 

@@ -27,7 +27,7 @@ def prepare(bootstrap: str) -> None:
         producer.begin_transaction()
         for topic in topics:
             producer.produce(topic, b"v", partition=0)
-        assert producer.flush(20) == 0
+        assert producer.flush(60) == 0
         if name == "done":
             producer.commit_transaction(20)
         del producer  # it leaves its transaction as it is

@@ -90,7 +90,7 @@ def test_groups_come_with_their_lag(broker: KafkaBroker) -> None:
     }
     consumer = Consumer(config | {"enable.auto.commit": False})
     consumer.subscribe(["behind"])
-    message = consumer.poll(30)
+    message = consumer.poll(60)
     assert message is not None
     consumer.commit(message=message, asynchronous=False)
     (row,) = browse(broker, "/groups", search="BROWSING-LAG")["groups"]
@@ -123,7 +123,7 @@ def test_users_and_quotas_are_listed() -> None:
         admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
         password = UserScramCredentialUpsertion("carol", ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 8192), b"x")
         for done in admin.alter_user_scram_credentials([password]).values():
-            done.result(30)
+            done.result(60)
         entity = [altering.EntityData("user", None), altering.EntityData("client-id", "shop")]
         quota = altering.OpData("producer_byte_rate", 1000.0, False)
         asked = altering.AlterClientQuotasRequest([altering.EntryData(entity, [quota])])

@@ -107,7 +107,7 @@ def test_one_goes_back_through_batches_transactions_and_times_that_go_back(broke
         producer.begin_transaction()
         for number in range(5):
             producer.produce("backwards", f"{value} {number}", timestamp=9000 - number)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         end()
     path, seen = "/topics/backwards/records", []
     page = browse(broker, path, newest=True, limit=3, partition=0)
@@ -178,7 +178,7 @@ def test_transactions_say_how_they_ended(broker: KafkaBroker) -> None:
     for value, end in (("paid", producer.commit_transaction), ("void", producer.abort_transaction), ("later", None)):
         producer.begin_transaction()
         producer.produce("till", value)
-        assert producer.flush(30) == 0
+        assert producer.flush(60) == 0
         if end is not None:
             end()
     page = browse(broker, "/topics/till/records")

@@ -104,7 +104,7 @@ def test_a_member_that_was_given_up_comes_back_by_itself(broker: KafkaBroker) ->
 
 
 def polled(consumer: Consumer) -> bytes | None:
-    message = consumer.poll(30)
+    message = consumer.poll(60)
     assert message is not None
     assert message.error() is None
     value: bytes | None = message.value()
@@ -122,7 +122,7 @@ def test_a_producer_whose_transaction_took_too_long_is_fenced(broker: KafkaBroke
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce("t", b"never seen")
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     broker.wait_for_transaction("x", "Ongoing")
     broker.clock.advance(seconds=61)
     broker.wait_for_transaction("x", "CompleteAbort", timeout=0)

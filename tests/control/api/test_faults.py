@@ -453,7 +453,7 @@ def test_the_session_of_a_member_ends_with_its_nth_commit(broker: KafkaBroker) -
     consumer.subscribe(["committed-twice"])
     told = []
     for _ in range(2):
-        message = consumer.poll(20)
+        message = consumer.poll(60)
         assert message is not None
         try:
             consumer.commit(message=message, asynchronous=False)
@@ -588,7 +588,7 @@ def test_a_fault_of_a_topic_meets_fetches_of_a_share_session(broker: KafkaBroker
     (altered,) = admin.incremental_alter_configs(
         [ConfigResource(ConfigResource.Type.GROUP, "sharing", incremental_configs=[option])]
     ).values()
-    altered.result(30)
+    altered.result(60)
     with raw_client(broker) as client:
         topic_id = client.ask(MetadataRequest([MetadataRequestTopic(name="shared")]), 12).topics[0].topic_id
         for key in ("sharing", f"sharing:{uuid_text(topic_id)}:0"):

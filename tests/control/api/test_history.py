@@ -32,7 +32,7 @@ def produce(broker: KafkaBroker, topic: str, *keys: str) -> None:
     producer = Producer({**broker.client_config("confluent"), "client.id": "app"})
     for key in keys:
         producer.produce(topic, b"v", key=key.encode())
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def test_without_a_history_nothing_is_checked(broker: KafkaBroker) -> None:

@@ -42,7 +42,7 @@ def test_traffic_is_counted_by_topic(broker: KafkaBroker) -> None:
     for number in range(10):
         producer.produce("counted", b"x" * 10, partition=number % 2)
     producer.produce("counted", b"y" * 100_000, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     first = Metrics(broker)
     assert first("kafka_server_brokertopicmetrics_messagesin_total", topic="counted") == 11
     size = sum(first("kafka_log_log_size", topic="counted", partition=number) or 0 for number in (0, 1))
@@ -84,7 +84,7 @@ def test_groups_are_told_with_their_lag(broker: KafkaBroker) -> None:
     settings = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g", "auto.offset.reset": "earliest"}
     consumer = Consumer(settings)
     consumer.subscribe(["lagging"])
-    message = consumer.poll(30)
+    message = consumer.poll(60)
     assert message is not None
     consumer.commit(message=message, asynchronous=False)
     told = Metrics(broker)

@@ -165,11 +165,11 @@ def test_an_earlier_transaction_of_a_producer_with_an_open_one_is_told_from_it(b
         each.init_transactions(30)
         each.begin_transaction()
         each.produce(topic, "first", partition=0)
-        assert each.flush(30) == 0
+        assert each.flush(60) == 0
     producer.commit_transaction(30)
     producer.begin_transaction()
     producer.produce(topic, "second", partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     found = broker.records(topic, isolation_level="read_uncommitted")
     assert [(each.value, each.transaction) for each in found] == [
         *(("first", "open"), ("first", "committed")),
@@ -291,7 +291,7 @@ def test_three_in_a_tuple_are_no_pair(broker: KafkaBroker) -> None:
 def delete_records(broker: KafkaBroker, topic: str, before: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for deleted in admin.delete_records([TopicPartition(topic, 0, before)]).values():
-        deleted.result(10)
+        deleted.result(60)
 
 
 def test_deleted_records_do_not_come_back_where_the_log_starts_within_their_batch(broker: KafkaBroker) -> None:

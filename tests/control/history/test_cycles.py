@@ -199,7 +199,7 @@ def test_real_transactions_in_opposite_orders(broker: KafkaBroker) -> None:
         for topic, order in (("left", producers), ("right", producers if not round else (other, one))):
             for each in order:
                 each.produce(topic, b"x", partition=0)
-                assert each.flush(30) == 0
+                assert each.flush(60) == 0
         for each in producers:
             each.commit_transaction()
         assert [each.anomaly for each in broker.check(forbid=["write cycle"], raises=False)] == ["write cycle"] * round

@@ -27,7 +27,7 @@ def produce(broker: KafkaBroker, value: bytes = b"v", count: int = 1, **settings
     producer = Producer({**broker.client_config("confluent"), "client.id": "app", "retry.backoff.ms": 1, **own})
     for _ in range(count):
         producer.produce("t", value, partition=0)
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
 
 
 def consume(broker: KafkaBroker, count: int) -> None:
@@ -35,7 +35,7 @@ def consume(broker: KafkaBroker, count: int) -> None:
     consumer = Consumer({**broker.client_config("confluent"), **settings})
     consumer.subscribe(["t"])
     for _ in range(count):
-        message = consumer.poll(30)
+        message = consumer.poll(60)
         assert message is not None
         assert message.error() is None
     consumer.close()
@@ -165,7 +165,7 @@ def test_a_request_that_waits_when_the_history_ends_is_answered() -> None:
         broker.wait_for_request("Fetch")
         ControlClient(broker.control_url).call("DELETE", "/history")
         broker.produce("t", ["v" * 200])
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None
         assert message.value() == b"v" * 200
         consumer.close()

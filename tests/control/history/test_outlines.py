@@ -44,7 +44,7 @@ def transaction(broker: KafkaBroker, name: str, *, commit: bool | None) -> None:
     producer.init_transactions()
     producer.begin_transaction()
     producer.produce("t", b"v")
-    assert producer.flush(30) == 0
+    assert producer.flush(60) == 0
     if commit is not None:
         (producer.commit_transaction if commit else producer.abort_transaction)()
 
