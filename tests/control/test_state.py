@@ -225,7 +225,8 @@ def test_who_waits_is_answered(broker: KafkaBroker) -> None:
         join = JoinGroupRequest("g", 60_000, 60_000, protocol_type="consumer", protocols=protocol)
         first = joining.call(join, 4)
         joining.send(JoinGroupRequest("g", 60_000, 60_000, first.member_id, None, "consumer", protocol), 4)
-        time.sleep(0.1)
+        broker.wait_for_request("Fetch", timeout=60)
+        assert eventually(lambda: bool(broker.group("g")["members"]))
         broker.reset()
         told = fetching.receive().responses[0].partitions[0].error_code
         joined = joining.receive().error_code
@@ -298,7 +299,7 @@ class TestReceivedBefore:
             other = two.call(join, 4).member_id
             two.send(JoinGroupRequest("g", 60_000, 60_000, other, None, "consumer", protocol), 4)
             two.send(create("made"), 8)
-            time.sleep(0.1)
+            assert eventually(lambda: len(creating.group("g")["members"]) == 2)
             exchange(creating, how)
             assert two.receive().error_code == ErrorCode.NOT_COORDINATOR
             with pytest.raises(Closed):
@@ -323,7 +324,7 @@ class TestReceivedBefore:
     def test_a_client_that_sends_after_it_is_served_by_the_new_one(self, creating: KafkaBroker, how: str) -> None:
         with RawClient(creating.bootstrap_servers, 30) as client:
             client.send(wait_on("t"), 11)
-            time.sleep(0.1)
+            creating.wait_for_request("Fetch", timeout=60)
             exchange(creating, how)
             told = client.receive().responses[0].partitions[0].error_code
             assert told == ErrorCode.NOT_LEADER_OR_FOLLOWER, "whoever has nothing behind it is told to look again"

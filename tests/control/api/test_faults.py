@@ -94,7 +94,7 @@ def test_a_fault_meets_as_often_as_it_was_told(broker: KafkaBroker, client: Clie
     codes = [client.ask(metadata("t"), 12).topics[0].error_code for _ in range(3)]
     assert codes == [5, 5, 3]
     assert fault.hits == 2
-    assert fault.wait(2, timeout=1) == 2
+    assert fault.wait(2, timeout=60) == 2
     described = fault.describe()
     assert (described["spent"], described["api"], described["error"]) == (True, ["Metadata"], "LEADER_NOT_AVAILABLE")
     assert [each["id"] for each in broker.faults.all()] == [fault.id]

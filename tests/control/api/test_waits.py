@@ -340,7 +340,7 @@ def test_what_was_not_committed_is_not_counted_and_is_told(broker: KafkaBroker) 
         "+ 0@5 value 'behind'",
     ]
     producer.abort_transaction(60)
-    broker.assert_records("half-committed", ["committed", "behind"], timeout=5)
+    broker.assert_records("half-committed", ["committed", "behind"], timeout=60)
 
 
 def test_a_record_is_waited_for_by_what_is_named_of_it(broker: KafkaBroker) -> None:
