@@ -344,6 +344,7 @@ def test_a_producer_and_a_consumer_go_on_by_themselves(broker: KafkaBroker, how:
         consumer = KafkaConsumer(
             "t", bootstrap_servers=broker.bootstrap_servers, group_id="g", auto_offset_reset="earliest"
         )
+        consumer.partitions_for_topic("t")  # a leader that learns of them after its first poll joins again
         while not done.is_set():
             for records in consumer.poll(1000).values():
                 seen.extend(record.value for record in records)
@@ -506,7 +507,7 @@ def test_a_member_of_the_snapshot_that_is_gone_holds_nobody_up(broker: KafkaBrok
     broker.produce("t", ["1"])
 
     def member() -> KafkaConsumer:
-        return KafkaConsumer(
+        made = KafkaConsumer(
             "t",
             bootstrap_servers=broker.bootstrap_servers,
             group_id="g",
@@ -514,9 +515,11 @@ def test_a_member_of_the_snapshot_that_is_gone_holds_nobody_up(broker: KafkaBrok
             session_timeout_ms=60_000,
             max_poll_interval_ms=60_000,
         )
+        made.partitions_for_topic("t")
+        return made
 
     gone = member()
-    assert eventually(lambda: bool(gone.poll(1000)))
+    assert gone.poll(PATIENCE_S * 1000)
     broker.wait_for_group("g", state="Stable", members=1, timeout=PATIENCE_S)
     broker.snapshot("s")
     gone.close()

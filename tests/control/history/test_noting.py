@@ -165,7 +165,7 @@ def test_a_request_that_waits_when_the_history_ends_is_answered() -> None:
         broker.wait_for_request("Fetch")
         ControlClient(broker.control_url).call("DELETE", "/history")
         broker.produce("t", ["v" * 200])
-        message = consumer.poll(10)
+        message = consumer.poll(60)
         assert message is not None
         assert message.value() == b"v" * 200
         consumer.close()
@@ -176,10 +176,12 @@ def test_a_fetch_without_records_is_not_written_down(broker: KafkaBroker) -> Non
     produce(broker)
     consume(broker, 1)
     size = facts(broker, "history", "size_bytes")
-    settings = {"group.id": "g2", "auto.offset.reset": "latest", "fetch.wait.max.ms": 10}
+    settings = {"group.id": "g2", "client.id": "idle", "auto.offset.reset": "latest", "fetch.wait.max.ms": 10}
     consumer = Consumer({**broker.client_config("confluent"), **settings})
     consumer.subscribe(["t"])
-    assert consumer.poll(1) is None
+    while not consumer.assignment():
+        assert consumer.poll(0.1) is None
+    broker.wait_for_request("Fetch", client_id="idle", n=20, timeout=30)
     consumer.close()
     assert facts(broker, "history", "size_bytes")[0][0] - size[0][0] < 2_000
 
