@@ -38,7 +38,7 @@ def code_of(call: Callable[[], object]) -> int:
 
 def test_create_describe_delete(client: AdminClient) -> None:
     only(client.create_topics([NewTopic("lives", 3, 1, config={"retention.ms": "1234567"})]))
-    eventually(lambda: "lives" in client.list_topics(timeout=10).topics, True)
+    eventually(lambda: "lives" in client.list_topics(timeout=60).topics, True)
     described = only(client.describe_topics(TopicCollection(["lives"])))
     assert [p.id for p in described.partitions] == [0, 1, 2]
     assert not described.is_internal
@@ -46,7 +46,7 @@ def test_create_describe_delete(client: AdminClient) -> None:
     only(client.create_partitions([NewPartitions("lives", 5)]))
     eventually(lambda: len(only(client.describe_topics(TopicCollection(["lives"]))).partitions), 5)
     only(client.delete_topics(["lives"]))
-    eventually(lambda: "lives" in client.list_topics(timeout=10).topics, False)
+    eventually(lambda: "lives" in client.list_topics(timeout=60).topics, False)
 
 
 def test_what_is_refused(client: AdminClient, topic: str) -> None:
@@ -90,7 +90,7 @@ def test_list_offsets_and_delete_records(client: AdminClient, topic: str, bootst
     producer = Producer({"bootstrap.servers": bootstrap})
     for timestamp in (5000, 9000, 7000, 8000):
         producer.produce(topic, b"x", timestamp=timestamp)
-        producer.flush(10)
+        producer.flush(60)
 
     def at(spec: OffsetSpec) -> int:
         asked = {TopicPartition(topic, 0): spec}

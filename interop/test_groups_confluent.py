@@ -33,8 +33,8 @@ def make_topic(bootstrap: str, request: pytest.FixtureRequest) -> Callable[[int]
     def make(partitions: int) -> str:
         name = re.sub(r"[^a-z]+", "-", f"{request.node.name}-{'x' * len(made)}")
         made.append(name)
-        client.create_topics([NewTopic(name, partitions, 1)])[name].result(10)
-        eventually(lambda: name in client.list_topics(timeout=10).topics, True)
+        client.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
+        eventually(lambda: name in client.list_topics(timeout=60).topics, True)
         return name
 
     return make
@@ -137,22 +137,22 @@ def test_what_the_admin_client_sees(numbers: str, new_consumer: NewConsumer, boo
     consumer.commit(asynchronous=False)
     group = f"seen-{protocol}"
     client = AdminClient({"bootstrap.servers": bootstrap})
-    assert group in {g.group_id for g in client.list_consumer_groups().result(10).valid}
+    assert group in {g.group_id for g in client.list_consumer_groups().result(60).valid}
 
     def state() -> tuple[Any, int]:
-        described = client.describe_consumer_groups([group])[group].result(10)
+        described = client.describe_consumer_groups([group])[group].result(60)
         return described.state, len(described.members)
 
     eventually(state, (ConsumerGroupState.STABLE, 1))
     asked = [ConsumerGroupTopicPartitions(group)]
-    found = client.list_consumer_group_offsets(asked)[group].result(10).topic_partitions
+    found = client.list_consumer_group_offsets(asked)[group].result(60).topic_partitions
     assert sorted((tp.partition, tp.offset) for tp in found) == [(0, 10), (1, 10), (2, 10), (3, 10)]
     consumer.unsubscribe()
     consumer.close()
 
     def is_empty() -> bool:
-        return bool(client.describe_consumer_groups([group])[group].result(10).state == ConsumerGroupState.EMPTY)
+        return bool(client.describe_consumer_groups([group])[group].result(60).state == ConsumerGroupState.EMPTY)
 
     eventually(is_empty, True)
-    client.delete_consumer_groups([group])[group].result(10)
-    assert group not in {g.group_id for g in client.list_consumer_groups().result(10).valid}
+    client.delete_consumer_groups([group])[group].result(60)
+    assert group not in {g.group_id for g in client.list_consumer_groups().result(60).valid}

@@ -40,7 +40,7 @@ def numbers(make_topic: MakeTopic, bootstrap: str) -> str:
     with closing(KafkaProducer(bootstrap_servers=bootstrap)) as producer:
         for i in range(40):
             producer.send(topic, b"%d" % i, partition=i % 4)
-        producer.flush(10)
+        producer.flush(60)
     return topic
 
 

@@ -103,10 +103,10 @@ def test_the_action_starts_a_broker_of_its_own_commit(tmp_path: Path) -> None:
     try:
         address = found["bootstrap-servers"]
         producer = KafkaProducer(bootstrap_servers=address)
-        producer.send("orders", b"apples").get(10)
+        producer.send("orders", b"apples").get(60)
         producer.close()
         consumer = KafkaConsumer(
-            "orders", bootstrap_servers=address, auto_offset_reset="earliest", consumer_timeout_ms=10_000
+            "orders", bootstrap_servers=address, auto_offset_reset="earliest", consumer_timeout_ms=60_000
         )
         assert next(consumer).value == b"apples"
         consumer.close()

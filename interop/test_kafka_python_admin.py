@@ -62,7 +62,7 @@ def test_a_topic_with_defaults(admin: KafkaAdminClient, broker_count: int) -> No
 
 def test_a_recreated_topic_is_a_new_topic(admin: KafkaAdminClient, producer: KafkaProducer) -> None:
     [first] = admin.create_topics(["again"], wait_for_metadata=True)["topics"]
-    producer.send("again", b"x").get(timeout=10)
+    producer.send("again", b"x").get(timeout=60)
     admin.delete_topics(["again"])
     [second] = admin.create_topics(["again"], wait_for_metadata=True)["topics"]
     assert first["topic_id"] != second["topic_id"]
@@ -233,7 +233,7 @@ def test_delete_records(admin: KafkaAdminClient, topic: str, producer: KafkaProd
 
 def test_list_offsets(admin: KafkaAdminClient, topic: str, producer: KafkaProducer) -> None:
     for timestamp in (5000, 9000, 7000):
-        producer.send(topic, b"x", timestamp_ms=timestamp).get(timeout=10)
+        producer.send(topic, b"x", timestamp_ms=timestamp).get(timeout=60)
     partition = TopicPartition(topic, 0)
 
     def at(spec: Any) -> tuple[int, int]:
@@ -247,7 +247,7 @@ def test_list_offsets(admin: KafkaAdminClient, topic: str, producer: KafkaProduc
 
 
 def test_cluster_and_log_dirs(admin: KafkaAdminClient, topic: str, producer: KafkaProducer, bootstrap: str) -> None:
-    producer.send(topic, b"x" * 1000).get(timeout=10)
+    producer.send(topic, b"x" * 1000).get(timeout=60)
     cluster = admin.describe_cluster()
     brokers = cluster["brokers"]
     assert sorted(f"{broker['host']}:{broker['port']}" for broker in brokers) == sorted(bootstrap.split(","))
@@ -282,7 +282,7 @@ def test_features(admin: KafkaAdminClient) -> None:
 def test_producers_of_a_partition(admin: KafkaAdminClient, topic: str, bootstrap: str) -> None:
     with closing(KafkaProducer(bootstrap_servers=bootstrap, enable_idempotence=True)) as producer:
         for _ in range(3):
-            producer.send(topic, b"x").get(timeout=10)
+            producer.send(topic, b"x").get(timeout=60)
         partition = TopicPartition(topic, 0)
         [state] = admin.describe_producers([partition])[partition].active_producers
         assert state.last_sequence == 2

@@ -139,16 +139,16 @@ def test_confluent_is_told_and_comes_in_once_it_may(broker: SaslBroker, admin: A
 
 def test_kafka_python_is_told(broker: SaslBroker, admin: AdminClient, topic: str) -> None:
     known = broker.kafka_python(LISTENER, "PLAIN", "alice", PASSWORDS["alice"])
-    with closing(KafkaProducer(**known, max_block_ms=5000)) as producer, pytest.raises(TopicAuthorizationFailedError):
-        producer.send(topic, b"x").get(10)
+    with closing(KafkaProducer(**known)) as producer, pytest.raises(TopicAuthorizationFailedError):
+        producer.send(topic, b"x").get(60)
     give(admin, on_topic(AclOperation.READ, topic), on_topic(AclOperation.WRITE, topic))
     with closing(KafkaProducer(**known)) as producer:
-        producer.send(topic, b"x").get(10)
+        producer.send(topic, b"x").get(60)
     with (
         closing(KafkaConsumer(topic, **known, group_id=topic, auto_offset_reset="earliest")) as consumer,
         pytest.raises(GroupAuthorizationFailedError),
     ):
-        consumer.poll(10_000)
+        consumer.poll(60_000)
     give(admin, on_group(AclOperation.READ, topic))
     with closing(KafkaConsumer(topic, **known, group_id=topic, auto_offset_reset="earliest")) as consumer:
         assert next(consumer).value == b"x"
@@ -186,12 +186,12 @@ def test_java_is_told(broker: SaslBroker, java: JavaClients, topic: str) -> None
 
 def test_a_topic_that_may_not_be_seen_is_not_there(broker: SaslBroker, admin: AdminClient, topic: str) -> None:
     stranger = AdminClient(alice(broker))
-    assert topic not in stranger.list_topics(timeout=10).topics
+    assert topic not in stranger.list_topics(timeout=60).topics
     told = stranger.list_topics(topic, timeout=10).topics[topic].error
     assert told is not None
     assert told.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
     give(admin, on_topic(AclOperation.DESCRIBE, topic))
-    eventually(lambda: topic in stranger.list_topics(timeout=10).topics, True)
+    eventually(lambda: topic in stranger.list_topics(timeout=60).topics, True)
 
 
 def test_one_topic_of_two_is_denied(broker: SaslBroker, admin: AdminClient, topic: str) -> None:
@@ -336,7 +336,7 @@ def test_streams_needs_rights_on_its_inner_topics(broker: SaslBroker, admin: Adm
     finally:
         denied.kill()
         denied.wait()
-    inner = {name for name in admin.list_topics(timeout=10).topics if name.startswith(APPLICATION + "-")}
+    inner = {name for name in admin.list_topics(timeout=60).topics if name.startswith(APPLICATION + "-")}
     assert inner - {STREAMS_TOPICS[1]} == set()
     give(admin, on_topic(AclOperation.ALL, APPLICATION + "-", pattern=PREFIXED))
     allowed = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

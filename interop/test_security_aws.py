@@ -101,7 +101,7 @@ def by_kafka_python(address: str, topic: str) -> None:
         sasl_mechanism="OAUTHBEARER",
         sasl_oauth_token_provider=Provider(),
     )
-    producer.send(topic, b"apples").get(10)
+    producer.send(topic, b"apples").get(60)
     producer.close()
 
 

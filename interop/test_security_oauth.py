@@ -257,4 +257,4 @@ def test_librdkafka_makes_unsecured_tokens_of_its_own(broker: Secured) -> None:
     }
     producer = Producer(known)
     producer.produce("librdkafka-unsecured", b"value")
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0

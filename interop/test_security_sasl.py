@@ -63,7 +63,7 @@ def add_user(broker: SaslBroker, name: str, password: str) -> None:
         info = ScramCredentialInfo(kind, 4096)
         change = UserScramCredentialUpsertion(name, info, password.encode())
         for done in admin.alter_user_scram_credentials([change]).values():
-            done.result(10)
+            done.result(60)
 
 
 # -- the clients: each writes three values and reads them back
@@ -199,7 +199,7 @@ def test_a_user_may_come_change_and_go_while_the_broker_runs(broker: SaslBroker)
     admin = AdminClient({"bootstrap.servers": broker.address("PLAINTEXT")})
     removal = UserScramCredentialDeletion(name, ScramMechanism.SCRAM_SHA_256)
     for done in admin.alter_user_scram_credentials([removal]).values():
-        done.result(10)
+        done.result(60)
     deadline = time.monotonic() + 10
     while log_in(broker, name, "two") and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -302,7 +302,7 @@ def errors_of_sessions(broker: SaslBroker, topic: str, listener: str) -> list[Ka
     while time.monotonic() < end:
         producer.produce(topic, b"x", on_delivery=on_delivery)
         producer.poll(0.05)
-    assert producer.flush(10) == 0
+    assert producer.flush(60) == 0
     assert not failed
     return errors
 

@@ -106,7 +106,7 @@ def instances(broker: Target, tmp_path: Path, request: pytest.FixtureRequest) ->
 
 def internal_topics(broker: Target) -> dict[str, int]:
     """Return the number of partitions of each internal topic of the application."""
-    topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=10).topics
+    topics = AdminClient({"bootstrap.servers": broker.bootstrap_servers}).list_topics(timeout=60).topics
     return {name: len(topic.partitions) for name, topic in topics.items() if name.startswith(f"{GROUP}-KSTREAM")}
 
 

@@ -204,7 +204,7 @@ def test_offsets_count_with_the_commit_alone(make_topic: Any, bootstrap: str) ->
     source = TopicPartition(make_topic(), 0)
     plain = KafkaProducer(bootstrap_servers=bootstrap)
     for number in range(3):
-        plain.send(source.topic, b"%d" % number, partition=0).get(10)
+        plain.send(source.topic, b"%d" % number, partition=0).get(60)
     plain.close()
     consumer = KafkaConsumer(bootstrap_servers=bootstrap, group_id="offsets-in-transactions", enable_auto_commit=False)
     consumer.assign([source])

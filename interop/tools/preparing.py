@@ -84,7 +84,7 @@ def settled(bootstrap: str, group: str, members: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
 
     def seen() -> tuple[str, int]:
-        described = admin.describe_consumer_groups([group])[group].result(10)
+        described = admin.describe_consumer_groups([group])[group].result(60)
         return described.state.name, len(described.members)
 
     eventually(seen, ("STABLE", members), 20)

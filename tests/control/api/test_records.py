@@ -291,7 +291,7 @@ def test_three_in_a_tuple_are_no_pair(broker: KafkaBroker) -> None:
 def delete_records(broker: KafkaBroker, topic: str, before: int) -> None:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     for deleted in admin.delete_records([TopicPartition(topic, 0, before)]).values():
-        deleted.result(10)
+        deleted.result(60)
 
 
 def test_deleted_records_do_not_come_back_where_the_log_starts_within_their_batch(broker: KafkaBroker) -> None:

@@ -93,7 +93,7 @@ def test_a_dump_has_no_deleted_records_and_offsets_count_those_that_are_left() -
         first.produce("cut", [str(n) for n in range(10)])
         admin = AdminClient({"bootstrap.servers": first.bootstrap_servers})
         for deleted in admin.delete_records([TopicPartition("cut", 0, 4)]).values():
-            deleted.result(10)
+            deleted.result(60)
         consumer = Consumer({"bootstrap.servers": first.bootstrap_servers, "group.id": "reader"})
         consumer.commit(offsets=[TopicPartition("cut", 0, 7)], asynchronous=False)
         consumer.close()
