@@ -184,7 +184,7 @@ def test_a_client_that_hangs_and_goes_is_forgotten(broker: KafkaBroker) -> None:
     going.send(VERSIONS, 3)
     fault.wait(2)
     going.close()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while fault.describe()["held"] > 1 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert fault.describe()["held"] == 1
