@@ -10,12 +10,14 @@ from __future__ import annotations
 import asyncio
 import gc
 import importlib.util
+import logging
 import os
 import random
 import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +206,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     config.option.loadscopereorder = False  # it would put the groups with the most tests first, and those are quick
     return InGroups(config, log)
+
+
+@pytest.fixture
+def caplog(caplog: pytest.LogCaptureFixture) -> Iterator[pytest.LogCaptureFixture]:
+    """The broker's log: clients of earlier tests may still run in this process, and theirs is left out."""
+
+    def is_ours(record: logging.LogRecord) -> bool:
+        return record.name == "kafka.authorizer.logger" or record.name.split(".")[0] not in ("kafka", "aiokafka")
+
+    caplog.handler.addFilter(is_ours)
+    yield caplog
+    caplog.handler.removeFilter(is_ours)
 
 
 @pytest.fixture(scope="session")

@@ -46,7 +46,8 @@ class Copier:
 
     def run(self) -> None:
         threading.Thread(target=self._watch, daemon=True).start()
-        self._producer.init_transactions(30)
+        self._producer.init_transactions(STALLED_S)
+        self._came = time.monotonic()
         print("ready", flush=True)
         while True:
             messages = [m for m in self._consumer.consume(BATCH, timeout=0.05) if not m.error()]

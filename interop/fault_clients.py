@@ -68,6 +68,7 @@ class _KafkaPythonReader:
             retry_backoff_ms=_BACKOFF_MS,
             max_poll_records=1,
         )
+        self._consumer.partitions_for_topic(topic)  # a leader that learns of them after its first poll joins again
 
     def read(self, timeout_s: float) -> str | None:
         # A single poll: kafka-python 3.0 forgets an assignment that comes just when a poll's time is over.

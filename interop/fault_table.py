@@ -151,7 +151,7 @@ def _going_on(broker: KafkaBroker, client: Client, row: Row, topic: str, reader:
     deadline = time.monotonic() + PATIENCE_S
     meanwhile = []
     while fault.hits < row.fault["times"] and time.monotonic() < deadline:
-        meanwhile.append(reader.read(0.2))
+        meanwhile.append(reader.read(1.0))  # kafka-python forgets an assignment that outlasts a poll
     assert fault.hits == row.fault["times"], f"{client.name} has met it {fault.hits} times"
     if got == "one":
         return "reads again from the start" if reader.read(PATIENCE_S) == "two" else "is lost"

@@ -135,6 +135,7 @@ class NumberedTransactions:
         A producer that was given up may have left a transaction whose markers are on their way to one partition after
         the other. Until another producer may begin, a reader of one partition after the other may see a part of it.
         """
+        assert self.committed, f"no transaction was committed: {self.given_up[-3:]}"
         _until_told(self._producer().init_transactions)
         for topic in self._topics:
             found: Partitions = read_all(self._bootstrap, topic, isolation_level="read_committed")

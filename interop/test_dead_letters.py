@@ -38,6 +38,7 @@ PARTITIONS = 3
 PATIENCE_S = 30
 QUIET_S = 1.0
 SET = 0
+TOPIC_OF_LETTERS = "errors.deadletterqueue.topic.name"
 Letter = tuple[int, bytes | None, bytes | None, dict[str, str]]
 
 
@@ -85,13 +86,16 @@ class Shop:
         self.bootstrap, replicas = brokers
         create(self.bootstrap, name, PARTITIONS, replicas)
         create(self.bootstrap, self.letters, PARTITIONS, replicas, errors_deadletterqueue_group_enable="true")
-        settings = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": self.letters, **configs}
-        entries = [AlterableConfig(key, SET, value) for key, value in settings.items()]
-        resource = AlterConfigsResource(ConfigResourceType.GROUP, name, entries)
+        self.configure({"share.auto.offset.reset": "earliest", TOPIC_OF_LETTERS: self.letters, **configs})
+        self.member = JavaShareConsumer(java, self.bootstrap, name, [name])
+
+    def configure(self, configs: dict[str, str]) -> None:
+        """Set configs of the group."""
+        entries = [AlterableConfig(key, SET, value) for key, value in configs.items()]
+        resource = AlterConfigsResource(ConfigResourceType.GROUP, self.name, entries)
         with RawClient(self.bootstrap) as client:
             [altered] = client.call(IncrementalAlterConfigsRequest([resource]), 1).responses
         assert not altered.error_code, altered.error_message
-        self.member = JavaShareConsumer(java, self.bootstrap, name, [name])
 
     def send(self, *values: str) -> None:
         """Write the values, each to the next partition in turn."""
@@ -168,10 +172,18 @@ def test_records_delivered_too_often_leave_letters(java: JavaClients, brokers: t
 
 
 def test_a_group_without_the_config_writes_none(java: JavaClients, brokers: tuple[str, int]) -> None:
-    shop = Shop(java, brokers, "plain", **{"errors.deadletterqueue.topic.name": ""})
+    """Letters of records that are rejected later, with the config, are the only ones."""
+    shop = Shop(java, brokers, "plain", **{TOPIC_OF_LETTERS: ""})
     shop.send(*"ab")
     assert shop.handle(2, {"a": "REJECT", "b": "REJECT"}) == ["a", "b"]
-    assert shop.read_letters(0) == []
+    shop.configure({TOPIC_OF_LETTERS: shop.letters})
+    shop.send(*"cd")
+    assert shop.handle(2, {"c": "REJECT", "d": "REJECT"}) == ["c", "d"]
+    cause = "Offset rejected by client."
+    assert shop.read_letters(2) == [
+        (0, None, None, shop.told(0, 1, 1, cause)),
+        (1, None, None, shop.told(1, 1, 1, cause)),
+    ]
     shop.member.close()
 
 

@@ -55,7 +55,7 @@ def test_kafka_python(emulated: tuple[str, KafkaBroker]) -> None:
         producer.send("t", value)
     producer.flush(60)
     producer.close()
-    settings |= {"auto_offset_reset": "earliest", "consumer_timeout_ms": 20_000}
+    settings |= {"auto_offset_reset": "earliest", "consumer_timeout_ms": 60_000}
     consumer = KafkaConsumer(**settings, group_id=None if name in WITHOUT_GROUPS else "g")
     if name in WITHOUT_GROUPS:
         consumer.assign([Partition("t", 0)])

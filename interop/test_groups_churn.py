@@ -20,12 +20,12 @@ from interop.waiting import eventually
 SECONDS = 3
 SECONDS_SLOW = 60
 # Sessions are short, so that killed members leave the group during a test.
-CLASSIC = {"session.timeout.ms": 1_500, "heartbeat.interval.ms": 300}
+CLASSIC = {"session.timeout.ms": 3_000, "heartbeat.interval.ms": 300}
 PYTHONIC = {key.replace(".", "_"): value for key, value in CLASSIC.items()}
 BROKER = {
     "group.min.session.timeout.ms": "500",
     "group.consumer.min.session.timeout.ms": "500",
-    "group.consumer.session.timeout.ms": "1500",
+    "group.consumer.session.timeout.ms": "3000",
     "group.consumer.min.heartbeat.interval.ms": "300",
     "group.consumer.heartbeat.interval.ms": "300",
 }

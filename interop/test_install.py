@@ -106,7 +106,7 @@ def test_the_action_starts_a_broker_of_its_own_commit(tmp_path: Path) -> None:
         producer.send("orders", b"apples").get(60)
         producer.close()
         consumer = KafkaConsumer(
-            "orders", bootstrap_servers=address, auto_offset_reset="earliest", consumer_timeout_ms=10_000
+            "orders", bootstrap_servers=address, auto_offset_reset="earliest", consumer_timeout_ms=60_000
         )
         assert next(consumer).value == b"apples"
         consumer.close()

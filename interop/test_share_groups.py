@@ -162,6 +162,7 @@ def test_a_lock_that_ends_gives_the_record_to_another(
     from_the_start(tool, "locked", server)
     slow, quick = consumer("locked", server=server), consumer("locked", server=server)
     (it,) = slow.poll()
+    from_the_start(tool, "locked", server, share_record_lock_duration_ms="60000")  # the second lock outlasts the test
     (same,) = quick.poll()
     assert (same.value(), same.deliveryCount().get()) == ("it", 2)
     slow.acknowledge(it, "ACCEPT")

@@ -1,6 +1,7 @@
 """Clients that push their metrics: librdkafka, and the Java clients of Kafka itself (KIP-714)."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stdout
 from io import StringIO
 from typing import Any
@@ -69,8 +70,17 @@ def test_a_java_consumer_pushes_until_it_closes(telemetry_broker: KafkaBroker) -
     broker = telemetry_broker
     broker.produce("orders", ["apples"])
     where = ["--bootstrap-server", broker.bootstrap_servers, "--topic", "orders", "--from-beginning"]
-    read = run_alone("kafka-console-consumer", *where, "--timeout-ms", "10000", "--command-property", "client.id=java")
-    assert "apples" in read.out, read.err
+    until = ["--max-messages", "2", "--timeout-ms", "60000"]
+    with ThreadPoolExecutor() as pool:
+        reading = pool.submit(
+            run_alone, "kafka-console-consumer", *where, *until, "--command-property", "client.id=java"
+        )
+        try:
+            eventually(lambda: pushes(broker, "java") > 2, True)
+        finally:
+            broker.produce("orders", ["pears"])  # the consumer ends with it
+        read = reading.result()
+    assert read.lines == ["apples", "pears"], read.err
     (client,) = pushing(broker, "java")
     assert client["software"].startswith("apache-kafka-java 4.")
     assert client["terminating"]

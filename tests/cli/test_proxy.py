@@ -62,7 +62,7 @@ def test_clients_stay_on_the_proxy(behind: KafkaBroker, proxy: Proxy) -> None:
         group_id="through",
         client_id="consumer",
         auto_offset_reset="earliest",
-        consumer_timeout_ms=20_000,
+        consumer_timeout_ms=60_000,
     )
     assert next(consumer).value == b"one"
     consumer.commit()

@@ -10,7 +10,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykafka_broker.clock import Clock
@@ -749,7 +749,7 @@ def test_what_was_known_of_the_high_watermark_is_where_it_begins(leader: Partiti
         assert (log.high_watermark, log.last_stable_offset) == (expected, expected)
 
 
-@settings(deadline=None, max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(0, 2), st.integers(20, 200)), max_size=12), st.data())
 def test_however_answers_are_cut_the_logs_are_equal(
     tmp_path_factory: pytest.TempPathFactory, batches: list[tuple[int, int, int]], data: st.DataObject

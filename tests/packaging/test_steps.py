@@ -85,7 +85,7 @@ def is_running(process: int) -> bool:
     """Return whether a process lives; one that has ended may stay until its parent looks."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
 
 

@@ -29,7 +29,7 @@ def test_clients_reach_the_broker_with_it() -> None:
         producer.produce("t", "1")
         assert producer.flush(60) == 0
         with_kafka_python = KafkaProducer(**broker.client_config("kafka-python"))
-        with_kafka_python.send("t", b"2").get(10)
+        with_kafka_python.send("t", b"2").get(60)
         with_kafka_python.close()
         assert [each.value for each in broker.records("t")] == ["1", "2"]
 

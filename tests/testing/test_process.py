@@ -45,7 +45,7 @@ def wait_until_gone(pid: int, timeout_s: float = 60) -> None:
     while time.monotonic() < deadline:
         try:
             state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):
             return
         if state == "Z":  # its parent is gone or has not looked yet; it holds nothing any more
             return

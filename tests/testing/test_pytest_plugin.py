@@ -475,7 +475,7 @@ def test_clients_of_a_library_that_is_installed(pytester: pytest.Pytester, clien
             if kafka_client == "confluent":
                 record = kafka_consumer.poll(60)
                 assert (record.topic(), record.value()) == (kafka_topic, b"1")
-                assert kafka_topic in kafka_admin.list_topics(timeout=10).topics
+                assert kafka_topic in kafka_admin.list_topics(timeout=60).topics
             else:
                 record = next(iter(kafka_consumer))
                 assert (record.topic, record.value) == (kafka_topic, b"1")

@@ -31,7 +31,7 @@ ACLS = ["alice may write, create and describe topic orders", "bob may do anythin
 def sent(broker: KafkaBroker, topic: str, **who: Any) -> int:
     producer = KafkaProducer(**broker.client_config("kafka-python", **who))
     try:
-        return int(producer.send(topic, b"1").get(10).offset)
+        return int(producer.send(topic, b"1").get(60).offset)
     finally:
         producer.close()
 
@@ -39,7 +39,7 @@ def sent(broker: KafkaBroker, topic: str, **who: Any) -> int:
 def users_of(broker: KafkaBroker) -> list[str]:
     admin = AdminClient(broker.client_config("confluent", "bob"))
     asked: Any = admin.describe_user_scram_credentials()
-    return sorted(asked.result(10))
+    return sorted(asked.result(60))
 
 
 def test_users_and_rights_outlive_resets_restarts_and_forks() -> None:

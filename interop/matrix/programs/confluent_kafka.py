@@ -118,7 +118,7 @@ def connect(bootstrap: str, topic: str) -> None:
     if not hasattr(producer, "list_topics"):
         raise NotSupported("the client does not tell of topics")
     same(set(producer.list_topics(topic, 10).topics[topic].partitions), {0, 1, 2, 3})
-    assert topic in producer.list_topics(timeout=10).topics
+    assert topic in producer.list_topics(timeout=60).topics
 
 
 def produce(bootstrap: str, topic: str) -> None:
@@ -265,9 +265,9 @@ def admin(bootstrap: str, topic: str) -> None:
         return future.result(60)
 
     done(caller.create_topics([NewTopic(name, num_partitions=1, replication_factor=1)]))
-    until(lambda: name in caller.list_topics(timeout=10).topics, "the topic")
+    until(lambda: name in caller.list_topics(timeout=60).topics, "the topic")
     done(caller.create_partitions([NewPartitions(name, 3)]))
-    until(lambda: len(caller.list_topics(timeout=10).topics[name].partitions) == 3, "three partitions")
+    until(lambda: len(caller.list_topics(timeout=60).topics[name].partitions) == 3, "three partitions")
     kind = client.admin.RESOURCE_TOPIC
     if "set_config" in inspect.signature(ConfigResource).parameters:
         resource = ConfigResource(kind, name, set_config={"retention.ms": "7654321"})

@@ -70,7 +70,7 @@ def settle(known: Mapping[str, str]) -> None:
 
 def _in_sync(bootstrap: str) -> list[int]:
     """The brokers of all replicas in sync; none while one that is not in sync leads."""
-    topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics
+    topics = AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).topics
     parts = [each for name in _REPLICAS if name in topics for each in topics[name].partitions.values()]
     if any(each.leader not in (-1, *each.isrs) for each in parts):
         return []

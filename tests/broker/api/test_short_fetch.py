@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka_broker.log.filesystem import OsFile
@@ -389,7 +389,6 @@ drawn = st.builds(
 
 
 @given(st.lists(drawn, min_size=1, max_size=10))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_drawn_requests_are_answered_alike(tmp_path_factory: pytest.TempPathFactory, requests: list[Drawn]) -> None:
     world = World(tmp_path_factory.mktemp("twins"))
     sessions: dict[int, tuple[int, int]] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pykafka_broker.broker.partitions.partition import Partition
@@ -309,7 +309,6 @@ drawn = st.builds(
 
 
 @given(st.lists(drawn, min_size=1, max_size=12), st.integers(0, 400))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_drawn_requests_are_answered_alike(
     tmp_path_factory: pytest.TempPathFactory, requests: list[Drawn], pause_ms: int
 ) -> None:

@@ -61,7 +61,8 @@ def test_internal_topics_are_there_when_they_are_asked_for(broker: KafkaBroker) 
     consumer.list_topics()
     broker.create_topic("internal-or-not")
     consumer.subscribe(["internal-or-not"])
-    consumer.poll(1)
+    while not consumer.assignment():
+        consumer.poll(0.1)
     consumer.close()
     assert "__consumer_offsets" not in names(browse(broker, "/topics", search="__consumer"))
     (found,) = browse(broker, "/topics", search="__consumer", internal=True)["topics"]

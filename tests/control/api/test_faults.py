@@ -184,7 +184,7 @@ def test_a_client_that_hangs_and_goes_is_forgotten(broker: KafkaBroker) -> None:
     going.send(VERSIONS, 3)
     fault.wait(2)
     going.close()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while fault.describe()["held"] > 1 and time.monotonic() < deadline:
         time.sleep(0.05)
     assert fault.describe()["held"] == 1
@@ -308,13 +308,15 @@ def test_what_chaos_has_drawn_can_be_added_by_itself(broker: KafkaBroker) -> Non
 def test_chaos_is_limited_to_the_requests_that_match(
     broker: KafkaBroker, limits: dict[str, Any], met: list[str]
 ) -> None:
+    clients = {"shop": ("orders", "billing"), "mail": ("letters", "mailing")}
+
     def ask_all() -> list[tuple[str, bool]]:
-        for name, topic, group in (("shop", "orders", "billing"), ("mail", "letters", "mailing")):
+        for name, (topic, group) in clients.items():
             for request, version in ((metadata(topic), 12), (HeartbeatRequest(group, 1, "member"), 4)):
                 client = Client(broker, name)
                 client.ask(request, version)
                 client.close()
-        asked = [each for each in broker.requests() if each["api"] in ("Metadata", "Heartbeat")]
+        asked = [each for each in broker.requests() if each["client_id"] in clients]
         return [(each["api"], each["fault"] is not None) for each in asked[-4:]]
 
     broker.faults.clear()
@@ -322,10 +324,11 @@ def test_chaos_is_limited_to_the_requests_that_match(
     broker.chaos(seed=3, rate=1, **limits)
     disturbed = ask_all()
     state = broker.faults.chaos_state()
-    assert sorted(f"{hit['client_id']} {hit['api']}" for hit in state["met"]) == met
+    mine = [hit for hit in state["met"] if hit["client_id"] in clients]
+    assert sorted(f"{hit['client_id']} {hit['api']}" for hit in mine) == met
     assert (state["topic"], state["group"]) == (limits.get("topic"), limits.get("group"))
     broker.faults.clear()
-    for hit in state["met"]:
+    for hit in mine:
         add_hit(broker.faults, hit)
     assert ask_all() == disturbed
 

@@ -81,8 +81,15 @@ def python_consumer(broker: KafkaBroker, **settings: Any) -> Any:
     return KafkaConsumer(**broker.client_config("kafka-python"), **{**own, **settings})
 
 
+def know_partitions(made: Any) -> None:
+    """Let kafka-python know the partitions: a leader that learns of them after its first poll joins again."""
+    for topic in made.subscription() or ():
+        made.partitions_for_topic(topic)
+
+
 def polled(made: Any, count: int) -> None:
     """Read some records with kafka-python."""
+    know_partitions(made)
     until, found = monotonic() + PATIENCE_S, 0
     while found < count:
         assert monotonic() < until

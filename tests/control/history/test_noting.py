@@ -176,10 +176,12 @@ def test_a_fetch_without_records_is_not_written_down(broker: KafkaBroker) -> Non
     produce(broker)
     consume(broker, 1)
     size = facts(broker, "history", "size_bytes")
-    settings = {"group.id": "g2", "auto.offset.reset": "latest", "fetch.wait.max.ms": 10}
+    settings = {"group.id": "g2", "client.id": "idle", "auto.offset.reset": "latest", "fetch.wait.max.ms": 10}
     consumer = Consumer({**broker.client_config("confluent"), **settings})
     consumer.subscribe(["t"])
-    assert consumer.poll(1) is None
+    while not consumer.assignment():
+        assert consumer.poll(0.1) is None
+    broker.wait_for_request("Fetch", client_id="idle", n=20, timeout=30)
     consumer.close()
     assert facts(broker, "history", "size_bytes")[0][0] - size[0][0] < 2_000
 

@@ -21,6 +21,7 @@ from tests.control.history.clients import (
     PATIENCE_S,
     History,
     consumer,
+    know_partitions,
     polled,
     producer,
     python_consumer,
@@ -60,6 +61,7 @@ def a_group_that_begins_at_the_end_until_it_commits(broker: KafkaBroker) -> None
     for value in "xyz":
         with closing(python_consumer(broker, auto_offset_reset="latest")) as made:
             made.subscribe(["orders"])
+            know_partitions(made)
             until = monotonic() + PATIENCE_S
             while not made.assignment():
                 assert monotonic() < until

@@ -80,7 +80,7 @@ def a_retry_after_a_lost_connection(broker: KafkaBroker) -> None:
 def a_retry_where_the_broker_sets_timestamps(broker: KafkaBroker) -> None:
     broker.create_topic("orders", config={"message.timestamp.type": "LogAppendTime"})
     broker.faults.add(api="Produce", error="REQUEST_TIMED_OUT", applied=True, times=1)
-    made = producer(broker, linger_ms=50, compression_type="gzip")
+    made = producer(broker, linger_ms=60_000, compression_type="gzip")  # one batch, sent by the flush
     for value in "abc":
         made.produce("orders", value * 50)
     assert made.flush(PATIENCE_S) == 0

@@ -9,7 +9,7 @@ import pytest
 from tests.coordinators.machine import Machine
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def new_machine() -> Callable[..., Machine]:
     return Machine
 

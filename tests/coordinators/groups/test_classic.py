@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykafka_broker.coordinators.groups.classic_group import (
@@ -146,7 +146,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200)
 @given(steps=STEPS, delay=st.sampled_from(["0", "3000"]))
 def test_a_random_walk_ends_in_a_stable_group(
     steps: list[tuple[str, int]], delay: str, new_machine: Callable[..., Any]

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pykafka_broker.coordinators.groups import consumer, re2
@@ -143,7 +143,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(steps=STEPS, assignor=st.sampled_from(["uniform", "range"]))
 def test_no_partition_has_two_owners_and_in_the_end_all_are_owned(
     steps: list[tuple[str, int, int]], assignor: str, new_machine: Callable[..., Any]
