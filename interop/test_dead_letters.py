@@ -13,20 +13,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from interop.cluster_clients import create
+from interop.cluster_clients import configure_group, create
 from interop.java_shares import JavaShareConsumer
 from interop.java_transactions import JavaClients
 from interop.kafka_cluster import OURS, KafkaCluster
 from interop.raw import RawClient
 from interop.real_kafka import RealKafka
 from interop.waiting import eventually
-from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
-from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.testing import KafkaBroker
 from tests.releases.other import NEWEST_VERSION
@@ -37,7 +31,6 @@ CONFIG = {"group.share.min.record.lock.duration.ms": "1000", "group.share.min.he
 PARTITIONS = 3
 PATIENCE_S = 30
 QUIET_S = 1.0
-SET = 0
 Letter = tuple[int, bytes | None, bytes | None, dict[str, str]]
 
 
@@ -86,11 +79,7 @@ class Shop:
         create(self.bootstrap, name, PARTITIONS, replicas)
         create(self.bootstrap, self.letters, PARTITIONS, replicas, errors_deadletterqueue_group_enable="true")
         settings = {"share.auto.offset.reset": "earliest", "errors.deadletterqueue.topic.name": self.letters, **configs}
-        entries = [AlterableConfig(key, SET, value) for key, value in settings.items()]
-        resource = AlterConfigsResource(ConfigResourceType.GROUP, name, entries)
-        with RawClient(self.bootstrap) as client:
-            [altered] = client.call(IncrementalAlterConfigsRequest([resource]), 1).responses
-        assert not altered.error_code, altered.error_message
+        configure_group(self.bootstrap.split(","), name, settings)
         self.member = JavaShareConsumer(java, self.bootstrap, name, [name])
 
     def send(self, *values: str) -> None:
