@@ -313,6 +313,18 @@ class KafkaCluster:
         if "listener.security.protocol.map" not in self._config:
             self._wait_until_known()
 
+    def wait_until_equal(self, topic: str, partitions: int) -> None:
+        """Wait until the replicas of each partition are the same bytes at all brokers."""
+
+        def differing() -> list[int]:
+            return [
+                each
+                for each in range(partitions)
+                if len({node.replica_bytes(topic, each) for node in self.brokers}) > 1
+            ]
+
+        eventually(differing, [])
+
     def make_whole(self) -> None:
         """Start the nodes that do not run, and wait until the brokers know each other."""
         for node in self.nodes:
