@@ -68,6 +68,8 @@ _EVERY_NODE = {
     "num.network.threads": "1",
     "num.io.threads": "2",
 }
+# Settings of a cluster without kills: no broker is fenced for being slow, so each partition keeps its leader.
+NOBODY_DIES = {"broker.session.timeout.ms": "30000"}
 _HEAPS = {"controller": "96m", "broker": "160m"}
 _START_SECONDS = 180.0
 

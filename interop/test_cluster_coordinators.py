@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from interop.cluster_clients import configure_group
-from interop.kafka_cluster import OURS, THEIRS, KafkaCluster
+from interop.kafka_cluster import NOBODY_DIES, OURS, THEIRS, KafkaCluster
 from interop.raw import RawClient
 from interop.waiting import eventually
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for
@@ -73,6 +73,7 @@ ENDING = {"a stranger's classic end": ErrorCode.PRODUCER_FENCED}
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[KafkaCluster]:
     config = {
+        **NOBODY_DIES,
         "offsets.topic.num.partitions": "2",
         "offsets.topic.replication.factor": "1",
         "transaction.state.log.num.partitions": "2",
