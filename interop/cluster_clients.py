@@ -103,7 +103,8 @@ def add_voter(address: str, node_id: int, port: int, directory_id: bytes) -> Non
 def produce(address: str, topic: str, values: Iterable[int], *, idempotent: bool = True) -> None:
     """Write values with acks=all, and wait for every acknowledgement."""
     errors: list[Any] = []
-    producer = Producer({"bootstrap.servers": address, "enable.idempotence": idempotent, "acks": "all", "linger.ms": 5})
+    settings = {"acks": "all", "linger.ms": 5, "max.in.flight": 1}  # one request at a time: as `cluster_load.Load`
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": idempotent, **settings})
     for value in values:
         producer.produce(topic, str(value), on_delivery=lambda error, _: errors.append(error) if error else None)
     assert producer.flush(60) == 0
