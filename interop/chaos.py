@@ -105,6 +105,13 @@ class Chaos:
                 if time.monotonic() > end:
                     return
 
+    @property
+    def has_worked(self) -> bool:
+        """Whether an outage has happened, and a wish was granted: a slow machine may refuse most wishes."""
+        return all(
+            any(each.__name__.strip("_") in self.happened for each in kind) for kind in (self._outages, self._wishes)
+        )
+
     def heal(self) -> None:
         """Heal the network and start the nodes that do not run."""
         self._cluster.heal_network()

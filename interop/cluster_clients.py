@@ -5,16 +5,26 @@ is an error, and values that are read are returned in order.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.raw import RawClient
+from interop.waiting import eventually
+from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
+from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
+from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 
+SET = 0
 TIMEOUT_S = 60  # three Kafkas elect a leader within a second, and within half a minute on a busy machine
 
 
@@ -26,6 +36,26 @@ def create(address: str, topic: str, partitions: int, replicas: int, **config: s
     settings = {key.replace("_", "."): value for key, value in config.items()}
     admin = admin_at(address)  # the client must live as long as the answer is waited for
     admin.create_topics([NewTopic(topic, partitions, replicas, config=settings)])[topic].result(TIMEOUT_S)
+
+
+def configure_group(addresses: Iterable[str], group: str, configs: Mapping[str, str]) -> None:
+    """Set configs of a group at the first of these addresses, and wait until the brokers at all of them know these."""
+    first, *_ = every = list(addresses)
+    resource = AlterConfigsResource(
+        ConfigResourceType.GROUP, group, [AlterableConfig(name, SET, value) for name, value in configs.items()]
+    )
+    with RawClient(first, TIMEOUT_S) as client:
+        [altered] = client.call(IncrementalAlterConfigsRequest([resource]), 1).responses
+    assert not altered.error_code, altered.error_message
+    for address in every:
+        eventually(partial(_group_configs, address, group, list(configs)), dict(configs), TIMEOUT_S)
+
+
+def _group_configs(address: str, group: str, names: list[str]) -> dict[str, str | None]:
+    asked = DescribeConfigsResource(ConfigResourceType.GROUP, group, names)
+    with RawClient(address, TIMEOUT_S) as client:
+        [described] = client.call(DescribeConfigsRequest([asked]), 4).results
+    return {each.name: each.value for each in described.configs}
 
 
 def partitions_of(address: str, topic: str) -> dict[int, Any]:
@@ -73,7 +103,8 @@ def add_voter(address: str, node_id: int, port: int, directory_id: bytes) -> Non
 def produce(address: str, topic: str, values: Iterable[int], *, idempotent: bool = True) -> None:
     """Write values with acks=all, and wait for every acknowledgement."""
     errors: list[Any] = []
-    producer = Producer({"bootstrap.servers": address, "enable.idempotence": idempotent, "acks": "all", "linger.ms": 5})
+    settings = {"acks": "all", "linger.ms": 5, "max.in.flight": 1}  # one request at a time: as `cluster_load.Load`
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": idempotent, **settings})
     for value in values:
         producer.produce(topic, str(value), on_delivery=lambda error, _: errors.append(error) if error else None)
     assert producer.flush(60) == 0

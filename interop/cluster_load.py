@@ -138,8 +138,8 @@ class TransactionalLoad(Load):
     """A load of transactions over all partitions of a topic; every third is aborted."""
 
     def __init__(self, address: str, topic: str, partitions: int, **settings: Any) -> None:
-        whole = {"transactional.id": f"load of {topic}", "transaction.timeout.ms": int(PATIENCE_S * 1000)}
-        super().__init__(address, topic, partitions, **whole, **settings)
+        self._whole = {"transactional.id": f"load of {topic}", "transaction.timeout.ms": int(PATIENCE_S * 1000)}
+        super().__init__(address, topic, partitions, **self._whole, **settings)
 
     def _write(self) -> None:
         try:
@@ -169,6 +169,12 @@ class TransactionalLoad(Load):
             if not error.args[0].txn_requires_abort():
                 raise
         _until_done(lambda: self._producer.abort_transaction(10))
+
+    def _finish(self) -> None:
+        """Wait until the markers of the last transaction are written: another producer of its id waits for them."""
+        super()._finish()
+        successor = Producer({"bootstrap.servers": self._address, **_QUIET, **self._whole})
+        _until_done(lambda: successor.init_transactions(10))
 
     def check(self) -> None:
         """Check that the partitions hold exactly the committed values; markers may come after a commit's answer."""

@@ -7,6 +7,7 @@ abortable error ends in an abort, and a commit that was not answered is asked fo
 from __future__ import annotations
 
 import time
+from functools import partial
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -32,7 +33,8 @@ class JavaLoad(Writes):
             properties.put(name, str(value))
         kafka = clients.jvm.org.apache.kafka.clients.producer
         self._record = kafka.ProducerRecord
-        self._producer = kafka.KafkaProducer(properties)
+        self._new_producer = partial(kafka.KafkaProducer, properties)
+        self._producer = self._new_producer()
 
     def _write(self) -> None:
         number = 0
@@ -98,6 +100,13 @@ class JavaTransactionalLoad(JavaLoad):
                 raise
             self.aborted_by_need += 1
         _until_told(self._producer.abortTransaction)
+
+    def _finish(self) -> None:
+        """Wait until the markers of the last transaction are written: another producer of its id waits for them."""
+        super()._finish()
+        self._producer = self._new_producer()
+        _until_told(self._producer.initTransactions)
+        super()._finish()
 
     def check(self) -> None:
         """Check that the partitions hold exactly the committed values."""

@@ -68,6 +68,8 @@ _EVERY_NODE = {
     "num.network.threads": "1",
     "num.io.threads": "2",
 }
+# Settings of a cluster without kills: no broker is fenced for being slow, so each partition keeps its leader.
+NOBODY_DIES = {"broker.session.timeout.ms": "30000"}
 _HEAPS = {"controller": "96m", "broker": "160m"}
 _START_SECONDS = 180.0
 
@@ -312,6 +314,18 @@ class KafkaCluster:
             node.wait_until_it_answers()
         if "listener.security.protocol.map" not in self._config:
             self._wait_until_known()
+
+    def wait_until_equal(self, topic: str, partitions: int) -> None:
+        """Wait until the replicas of each partition are the same bytes at all brokers."""
+
+        def differing() -> list[int]:
+            return [
+                each
+                for each in range(partitions)
+                if len({node.replica_bytes(topic, each) for node in self.brokers}) > 1
+            ]
+
+        eventually(differing, [])
 
     def make_whole(self) -> None:
         """Start the nodes that do not run, and wait until the brokers know each other."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from itertools import pairwise
 from typing import Any
 
-from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 PARTITIONS = 3
@@ -119,11 +119,11 @@ def read_all(bootstrap: str, topic: str, **settings: Any) -> Partitions:
     deadline = time.monotonic() + 60
     while len(ended) < PARTITIONS and time.monotonic() < deadline:
         for message in consumer.consume(10_000, timeout=0.2):
-            partition = message.partition() or 0
-            if message.error():
-                ended.add(partition)
-            else:
+            partition, error = message.partition() or 0, message.error()
+            if error is None:
                 found[partition].append((message.offset() or 0, number_in(message)))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                ended.add(partition)
     consumer.close()
     assert len(ended) == PARTITIONS
     return found

@@ -33,9 +33,14 @@ class NumberedPython:
         assert not self._thread.is_alive(), f"{self._topic}: the producer never ends"
 
     def _run(self) -> None:
-        numbers = count()
+        numbers, refused = count(), self._refused()
         while not self._stop.is_set():
-            send, refused, close = self._connect()
+            try:
+                send, close = self._connect()
+            except refused as error:  # the broker is away
+                self.given_up.append(repr(error))
+                self._stop.wait(0.2)
+                continue
             try:
                 self._serve(send, numbers)
             except refused as error:
@@ -49,8 +54,12 @@ class NumberedPython:
             told = send(b"%d" % number, number % PARTITIONS)
             self.acknowledged[number] = told.partition, told.offset
 
-    def _connect(self) -> tuple[Send, type[BaseException], Callable[[], object]]:
-        """Return how to send, what a client raises when it gives up, and how to close it."""
+    def _connect(self) -> tuple[Send, Callable[[], object]]:
+        """Return how to send, and how to close the client."""
+        raise NotImplementedError
+
+    def _refused(self) -> type[BaseException]:
+        """Return what the client raises when it gives up."""
         raise NotImplementedError
 
     def check(self) -> None:
@@ -61,20 +70,25 @@ class NumberedPython:
 
 
 class NumberedKafkaPython(NumberedPython):
-    def _connect(self) -> tuple[Send, type[BaseException], Callable[[], object]]:
+    def _connect(self) -> tuple[Send, Callable[[], object]]:
         from kafka import KafkaProducer
-        from kafka.errors import KafkaError
 
         producer = KafkaProducer(bootstrap_servers=self._bootstrap, enable_idempotence=True, max_block_ms=30_000)
 
         def send(value: bytes, partition: int) -> Any:
             return producer.send(self._topic, value, partition=partition).get(ANSWER_WITHIN_S)
 
-        return send, KafkaError, lambda: producer.close(timeout=5)
+        return send, lambda: producer.close(timeout=5)
+
+    def _refused(self) -> type[BaseException]:
+        from kafka.errors import KafkaError
+
+        refused: type[BaseException] = KafkaError
+        return refused
 
 
 class NumberedAiokafka(NumberedPython):
-    def _connect(self) -> tuple[Send, type[BaseException], Callable[[], object]]:
+    def _connect(self) -> tuple[Send, Callable[[], object]]:
         from aiokafka import AIOKafkaProducer
         from aiokafka.errors import KafkaError
 
@@ -82,10 +96,18 @@ class NumberedAiokafka(NumberedPython):
 
         async def start() -> AIOKafkaProducer:
             producer = AIOKafkaProducer(bootstrap_servers=self._bootstrap, enable_idempotence=True)
-            await producer.start()
+            try:
+                await producer.start()
+            except KafkaError:
+                await producer.stop()
+                raise
             return producer
 
-        producer = loop.run_until_complete(start())
+        try:
+            producer = loop.run_until_complete(start())
+        except KafkaError:
+            loop.close()
+            raise
 
         def send(value: bytes, partition: int) -> Any:
             return loop.run_until_complete(producer.send_and_wait(self._topic, value, partition=partition))
@@ -94,4 +116,10 @@ class NumberedAiokafka(NumberedPython):
             loop.run_until_complete(producer.stop())
             loop.close()
 
-        return send, KafkaError, close
+        return send, close
+
+    def _refused(self) -> type[BaseException]:
+        from aiokafka.errors import KafkaError
+
+        refused: type[BaseException] = KafkaError
+        return refused

@@ -173,10 +173,13 @@ def test_a_group_goes_on_when_its_coordinator_dies(cluster: KafkaCluster) -> Non
 def test_transactions_stay_whole_when_a_broker_dies(cluster: KafkaCluster, ends: str) -> None:
     topic = f"transactions-{ends}"
     cluster.create_topic(topic)
-    producer = Producer(
-        {"bootstrap.servers": cluster.bootstrap_servers, "transactional.id": f"tx-{ends}", "log_level": 0}
-    )
+    # One request at a time: as `Load`.
+    settings = {"transactional.id": f"tx-{ends}", "max.in.flight": 1, "log_level": 0}
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, **settings})
     producer.init_transactions(PATIENCE_S)
+    coordinator = cluster.leader_of("__transaction_state", partition_for(f"tx-{ends}", 50))
+    leader = coordinator % 3 + 1
+    cluster.move_leader(topic, leader)
     kept: list[bytes] = []
     for number in range(11):  # the last one commits
         producer.begin_transaction()
@@ -184,14 +187,7 @@ def test_transactions_stay_whole_when_a_broker_dies(cluster: KafkaCluster, ends:
         for value in values:
             producer.produce(topic, value, partition=0)
         if number == 4:
-            victim = cluster.leader_of(topic)
-            if ends == "coordinator":
-                victim = next(
-                    cluster.leader_of("__transaction_state", each)
-                    for each in range(50)
-                    if cluster.leader_of("__transaction_state", each) != victim
-                )
-            cluster.broker(victim).kill()
+            cluster.broker(coordinator if ends == "coordinator" else leader).kill()
         if number % 3 == 2:
             producer.flush(PATIENCE_S)  # an abort before the first delivery is fatal: librdkafka's issue 4849
             producer.abort_transaction(PATIENCE_S)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -178,15 +178,15 @@ def kill_in_turn(cluster: KafkaCluster) -> None:
 def test_what_goes_in_comes_out_once(cluster: KafkaCluster) -> None:
     fill(cluster)
     loop = Loop(cluster)
-    killer = threading.Thread(target=kill_in_turn, args=(cluster,))
-    killer.start()
-    try:
-        deadline = time.monotonic() + LIMIT_S
-        while loop.done < RECORDS:
-            assert time.monotonic() < deadline, f"{loop.done} of {RECORDS} are done"
-            loop.step()
-            time.sleep(PAUSE_S)
-    finally:
-        loop.close()
-        killer.join()
+    with ThreadPoolExecutor(1) as pool:
+        killer = pool.submit(kill_in_turn, cluster)
+        try:
+            deadline = time.monotonic() + LIMIT_S
+            while loop.done < RECORDS:
+                assert time.monotonic() < deadline, f"{loop.done} of {RECORDS} are done"
+                loop.step()
+                time.sleep(PAUSE_S)
+        finally:
+            loop.close()
+            killer.result()
     eventually(partial(written, cluster), list(range(RECORDS)), MARKERS_S)  # markers are written after the answer

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from interop.batches import batch
-from interop.kafka_cluster import OURS, THEIRS, KafkaCluster, Node
+from interop.kafka_cluster import NOBODY_DIES, OURS, THEIRS, KafkaCluster, Node
 from interop.raw import RawClient
 from interop.waiting import eventually
 from pykafka_broker.protocol.errors import ErrorCode
@@ -75,7 +75,7 @@ def lead_by(cluster: KafkaCluster, replicas: list[list[int]]) -> None:
 @pytest.fixture(scope="module", params=[THEIRS, OURS], ids=["their-controller", "our-controller"])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     directory = tmp_path_factory.mktemp("leaders")
-    with KafkaCluster(directory, controllers=[request.param], brokers=[OURS, THEIRS]) as running:
+    with KafkaCluster(directory, controllers=[request.param], brokers=[OURS, THEIRS], config=NOBODY_DIES) as running:
         spread = [CreatableReplicaAssignment(index, those) for index, those in enumerate([[1, 2], [2, 1]] * 2)]
         with RawClient(running.broker(1).address) as client:
             client.call(CreateTopicsRequest([CreatableTopic(TOPIC, -1, -1, spread)], TIMEOUT_MS), 7)

@@ -240,8 +240,11 @@ def test_brokers_are_killed_in_turn(cluster: KafkaCluster, slow: bool) -> None:
             readers.wait_until(load.done)
     check(cluster, load)
     check(cluster, transactions)
+    kept = (KILLED, KILLED_TRANSACTIONS, "__transaction_state")
+    for topic in kept:
+        cluster.wait_until_equal(topic, 3)
     cluster.stop()
-    for topic in (KILLED, KILLED_TRANSACTIONS, "__transaction_state"):
+    for topic in kept:
         for partition in range(3):
             ours, theirs, others = (node.replica_bytes(topic, partition) for node in cluster.brokers)
             assert ours == theirs == others, f"{topic}-{partition}: {len(ours)} {len(theirs)} {len(others)} bytes"

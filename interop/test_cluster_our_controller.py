@@ -22,6 +22,7 @@ pytestmark = pytest.mark.java
 @pytest.fixture(scope="module", params=[(THEIRS, THEIRS), (OURS, OURS)], ids=["theirs", "ours"])
 def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
     config = {
+        "broker.session.timeout.ms": "6000",  # brokers that are only slow keep what they lead
         "offsets.topic.replication.factor": "2",
         "offsets.topic.num.partitions": "3",
         "transaction.state.log.replication.factor": "2",
@@ -57,7 +58,8 @@ def partitions(cluster: KafkaCluster, topic: str) -> dict[int, Any]:
 def produce(cluster: KafkaCluster, topic: str, values: list[str], **config: Any) -> list[str]:
     """Produce the values; return those that were acknowledged."""
     acknowledged: list[str] = []
-    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, **config})
+    settings = {"enable.idempotence": True, "max.in.flight": 1}  # one request at a time: as `cluster_load.Load`
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, **settings, **config})
     for value in values:
         producer.produce(topic, value, on_delivery=_noting(acknowledged, value))
     assert producer.flush(60) == 0
@@ -128,7 +130,7 @@ def test_brokers_outlive_their_controller(cluster: KafkaCluster) -> None:
     more = [f"b{number}" for number in range(10)]
     # a broker that has no producer ids left gets none now, as under a controller of Kafka's
     assert produce(cluster, "c", more, **{"enable.idempotence": False}) == more
-    time.sleep(4)  # longer than a session
+    time.sleep(7)  # longer than a session
     cluster.controller(101).start()
     create(cluster, "d")
     assert partitions(cluster, "c")[0].leader == leader

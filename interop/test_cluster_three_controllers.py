@@ -119,6 +119,8 @@ def check(cluster: KafkaCluster, loads: list[Writes], turns: Turns) -> None:
     for load in loads:
         load.check()
     print({load.topic: sum(map(len, load.done.values())) for load in loads}, dict(turns.happened), sep="\n")
+    for load in loads:
+        cluster.wait_until_equal(load.topic, PARTITIONS)
     cluster.stop()
     for load in loads:
         for partition in range(PARTITIONS):

@@ -13,20 +13,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from interop.cluster_clients import create
+from interop.cluster_clients import configure_group, create
 from interop.java_shares import JavaShareConsumer
 from interop.java_transactions import JavaClients
 from interop.kafka_cluster import OURS, KafkaCluster
 from interop.raw import RawClient
 from interop.real_kafka import RealKafka
 from interop.waiting import eventually
-from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.messages.api_versions_request import ApiVersionsRequest
-from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
-    AlterableConfig,
-    AlterConfigsResource,
-    IncrementalAlterConfigsRequest,
-)
 from pykafka_broker.protocol.messages.update_features_request import FeatureUpdateKey, UpdateFeaturesRequest
 from pykafka_broker.testing import KafkaBroker
 from tests.releases.other import NEWEST_VERSION
@@ -37,7 +31,6 @@ CONFIG = {"group.share.min.record.lock.duration.ms": "1000", "group.share.min.he
 PARTITIONS = 3
 PATIENCE_S = 30
 QUIET_S = 1.0
-SET = 0
 TOPIC_OF_LETTERS = "errors.deadletterqueue.topic.name"
 Letter = tuple[int, bytes | None, bytes | None, dict[str, str]]
 
@@ -91,11 +84,7 @@ class Shop:
 
     def configure(self, configs: dict[str, str]) -> None:
         """Set configs of the group."""
-        entries = [AlterableConfig(key, SET, value) for key, value in configs.items()]
-        resource = AlterConfigsResource(ConfigResourceType.GROUP, self.name, entries)
-        with RawClient(self.bootstrap) as client:
-            [altered] = client.call(IncrementalAlterConfigsRequest([resource]), 1).responses
-        assert not altered.error_code, altered.error_message
+        configure_group(self.bootstrap.split(","), self.name, configs)
 
     def send(self, *values: str) -> None:
         """Write the values, each to the next partition in turn."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic, ResourceType
 
 from interop.conftest import NewBroker
@@ -111,13 +111,28 @@ def test_everything_arrives_once(new_broker: NewBroker, tmp_path: Path) -> None:
 FORMATTERS = "org.apache.kafka.connect.mirror.formatters"
 
 
+def wait_for_records(bootstrap: str, topic: str) -> None:
+    """Wait until there are records in a topic of one partition, which may be created later."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "none", "allow.auto.create.topics": False})
+
+    def found() -> bool:
+        try:
+            return consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1] > 0
+        except KafkaException:
+            return False
+
+    eventually(found, True)
+    consumer.close()
+
+
 def formatted(bootstrap: str, topic: str, formatter: str, most: int = 1) -> str:
-    """Return the first records of a topic, a line each, as MirrorMaker's own formatter prints them."""
+    """Wait for records in a topic; return the first ones, a line each, as MirrorMaker's own formatter prints them."""
+    wait_for_records(bootstrap, topic)
     command = java_command(
         *(*QUICK_JVM, "-cp", f"{mirror_jars()}/*:{kafka_classpath(APPLICATIONS_VERSION)}"),
         "org.apache.kafka.tools.consumer.ConsoleConsumer",
         *("--bootstrap-server", bootstrap, "--topic", topic, "--from-beginning", "--max-messages", str(most)),
-        *("--timeout-ms", "20000" if most == 1 else "10000", "--formatter", f"{FORMATTERS}.{formatter}"),
+        *("--timeout-ms", "60000" if most == 1 else "10000", "--formatter", f"{FORMATTERS}.{formatter}"),
     )
     return subprocess.run(command, capture_output=True, text=True, timeout=240).stdout.strip()
 

@@ -17,6 +17,7 @@ from typing import Any
 from interop.kafka_cluster import THEIRS, Kind, Node
 from interop.raw import RawClient
 from interop.real_kafka import CLUSTER_ID, free_port
+from interop.waiting import eventually
 from pykafka_broker.cluster.features import SUPPORTED
 from pykafka_broker.cluster.image import MetadataDelta, MetadataImage, PartitionImage
 from pykafka_broker.cluster.records import RecordType, decode_record
@@ -57,7 +58,8 @@ from pykafka_broker.records.record import iter_records
 
 MARKERS = (RecordType.BEGIN_TRANSACTION, RecordType.END_TRANSACTION)
 RELEASE = "release"  # among the settings: whose level of metadata.version
-SESSION_S = 2.0
+SESSION_S = 6.0  # a stage on a busy machine may be silent for some seconds
+BEAT_S = 0.4
 SETTLED_S = 0.05  # records that follow from a request after its answer are written by then
 
 
@@ -96,7 +98,8 @@ class Stage:
     def __enter__(self) -> Stage:
         self.node.start()
         self.client = RawClient(self.node.address)
-        time.sleep(0.5)
+        eventually(self._has_begun, True)
+        time.sleep(0.5)  # the controller's own registration follows, with newer levels
         self._write("begin", None, 0, None)
         return self
 
@@ -104,6 +107,10 @@ class Stage:
         self.client.close()
         self.node.stop()
         shutil.rmtree(self._directory, ignore_errors=True)
+
+    def _has_begun(self) -> bool:
+        """Return whether the first records of the metadata are written; the leader's control record comes before."""
+        return any(not header.is_control for path in self._segments() for header, _ in iter_batches(path.read_bytes()))
 
     def ask(self, what: str, request: Message, version: int | None = None) -> Any:
         """Send a request; keep it, its answer and the new records as a line named `what`."""
@@ -126,11 +133,14 @@ class Stage:
         line["records"] = [value.hex() for value in self._new_records()]
         self.lines.append(json.dumps(line))
 
+    def _segments(self) -> list[Path]:
+        return sorted((self.node.directory / "data" / "__cluster_metadata-0").glob("*.log"))
+
     def _new_records(self) -> list[bytes]:
         """Return the records that the log has got since the last look."""
         found: list[bytes] = []
         end = self._seen
-        for path in sorted((self.node.directory / "data" / "__cluster_metadata-0").glob("*.log")):
+        for path in self._segments():
             for header, batch in iter_batches(path.read_bytes()):
                 if header.base_offset >= self._seen and not header.is_control:
                     found += [bytes(record.value or b"") for record in iter_records(batch, header)]
@@ -143,7 +153,7 @@ class Stage:
         return found
 
     def _keep_alive(self, but: int = -1) -> None:
-        if time.monotonic() - self._beaten < SESSION_S / 5:
+        if time.monotonic() - self._beaten < BEAT_S:
             return
         for broker in self.image.brokers.values():
             if not broker.fenced and not broker.in_controlled_shutdown and broker.id != but:
@@ -168,7 +178,7 @@ class Stage:
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             self._keep_alive(but)
-            time.sleep(SESSION_S / 10)
+            time.sleep(BEAT_S / 2)
 
     def join(self, broker_id: int, rack: str | None = None, directories: int = 1, previous: int = -1) -> None:
         self.register(broker_id, rack, directories, previous)
