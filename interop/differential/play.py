@@ -33,6 +33,7 @@ from pykafka_broker.protocol.runtime import EncodeError
 PARKED_AFTER_S = 0.3  # the time in which neither broker answers a request that is parked
 UNANSWERED_S = 0.1  # the time for a broker to close a connection instead of an answer
 PATIENCE_S = 3.0  # for the second broker, once the first has answered
+ANSWERED_WITHIN_S = 60.0  # where an answer is certain to come
 RETRIED = {14, 15, 16, 51}  # coordinator loading, not there yet, moved; markers of a transaction on their way
 UNKNOWN_TOPIC, LEADER_NOT_AVAILABLE = 3, 5
 MISSING_INTERNAL_TOPICS = 3
@@ -319,5 +320,5 @@ def replay(side: Side, step: Step, expected: Outcome) -> Outcome:
         return {step.on: CLOSED} if side.hung_up(step.on) else {}
     found = {}
     for on in sorted(expected):
-        found[on] = side.take(on) if on in side.waiting and side.has_answer(on, PATIENCE_S) else PARKED
+        found[on] = side.take(on) if on in side.waiting and side.has_answer(on, ANSWERED_WITHIN_S) else PARKED
     return found
