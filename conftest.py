@@ -125,7 +125,6 @@ LONG = (
     "tests/testing/test_pytest_markers.py",
     "interop/test_cluster_chaos.py",
     "interop/test_security_acls.py",
-    "tests/test_platform.py",
     "interop/test_cluster_their_controller.py",
     "interop/test_cluster_three_controllers.py",
     "tests/simulation/test_groups.py",
