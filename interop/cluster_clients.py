@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from interop.raw import RawClient
 from interop.waiting import eventually
-from pykafka_broker.protocol.enums import ConfigResourceType
+from pykafka_broker.protocol.enums import AlterConfigOp, ConfigResourceType
 from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
 from pykafka_broker.protocol.messages.describe_configs_request import DescribeConfigsRequest, DescribeConfigsResource
 from pykafka_broker.protocol.messages.describe_quorum_request import DescribeQuorumRequest, PartitionData, TopicData
@@ -24,7 +24,6 @@ from pykafka_broker.protocol.messages.incremental_alter_configs_request import (
     IncrementalAlterConfigsRequest,
 )
 
-SET = 0
 TIMEOUT_S = 60  # three Kafkas elect a leader within a second, and within half a minute on a busy machine
 
 
@@ -42,7 +41,9 @@ def configure_group(addresses: Iterable[str], group: str, configs: Mapping[str, 
     """Set configs of a group at the first of these addresses, and wait until the brokers at all of them know these."""
     first, *_ = every = list(addresses)
     resource = AlterConfigsResource(
-        ConfigResourceType.GROUP, group, [AlterableConfig(name, SET, value) for name, value in configs.items()]
+        ConfigResourceType.GROUP,
+        group,
+        [AlterableConfig(name, AlterConfigOp.SET, value) for name, value in configs.items()],
     )
     with RawClient(first, TIMEOUT_S) as client:
         [altered] = client.call(IncrementalAlterConfigsRequest([resource]), 1).responses

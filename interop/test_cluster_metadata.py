@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,10 @@ def snapshots(folder: Path) -> list[str]:
 
 def everywhere(partitions: int, replicas: list[int]) -> dict[int, list[int]]:
     return {number: list(replicas) for number in range(partitions)}
+
+
+def leads(node_id: int, address: str, topic: str) -> bool:
+    return node_id in leaders(address, topic)
 
 
 def test_a_new_broker_begins_with_the_leaders_snapshot_and_keeps_its_own(tmp_path: Path) -> None:
@@ -51,7 +56,7 @@ def test_brokers_of_both_kinds_serve_one_topic(tmp_path: Path) -> None:
         for node_id in (2, 1):
             cluster.broker(node_id).kill()
             rest = ",".join(cluster.broker(other).address for other in (1, 2, 3) if other != node_id)
-            eventually(lambda rest=rest, node_id=node_id: node_id in leaders(rest, "mixed"), False)  # type: ignore[misc]
+            eventually(partial(leads, node_id, rest, "mixed"), False)
             produce(rest, "mixed", range(node_id * 1000, node_id * 1000 + 300))
             cluster.broker(node_id).start()
             eventually(lambda: in_sync(at, "mixed"), everywhere(6, [1, 2, 3]), 60)

@@ -41,10 +41,10 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaCluster]:
 
 
 def test_they_are_registered_and_unfenced(cluster: KafkaCluster) -> None:
-    for broker in cluster.brokers:
-        eventually(lambda at=broker.address: brokers_told_by(at), set(ALL))  # type: ignore[misc]
-        # The record that says so reaches a broker before the answer to the heartbeat that asked for it.
-        eventually(lambda at=broker: "unfenced: clients are sent here from now on" in at.log, True)  # type: ignore[misc]
+    eventually(lambda: [brokers_told_by(each.address) for each in cluster.brokers], [set(ALL)] * len(ALL))
+    # The record that says so reaches a broker before the answer to the heartbeat that asked for it.
+    told = "unfenced: clients are sent here from now on"
+    eventually(lambda: [told in each.log for each in cluster.brokers], [True] * len(ALL))
 
 
 def test_a_topic_of_three_replicas_is_told_by_all(cluster: KafkaCluster) -> None:
@@ -87,9 +87,8 @@ def test_what_a_client_asks_is_decided_by_the_controller(cluster: KafkaCluster) 
     )
     admin.delete_topics(["asked"])["asked"].result(TIMEOUT_S)
     eventually(lambda: "asked" in admin.list_topics(timeout=TIMEOUT_S).topics, False, TIMEOUT_S)
-    for broker in cluster.brokers:
-        folder = broker.directory / "data-0"
-        eventually(lambda folder=folder: sorted(p.name for p in folder.glob("asked-[0-3]")), [])  # type: ignore[misc]
+    folders = [each.directory / "data-0" for each in cluster.brokers]
+    eventually(lambda: [each for folder in folders for each in folder.glob("asked-[0-3]")], [])
 
 
 def observers_told_by(address: str) -> list[int]:

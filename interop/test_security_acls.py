@@ -6,6 +6,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -382,7 +383,7 @@ def test_acls_change_hands_with_kafka(tmp_path: Path) -> None:
         )
         with kind as running:
             address = running.bootstrap_servers
-            eventually(lambda: bindings(address), expected)  # noqa: B023 (asked at once, in this turn of the loop)
+            eventually(partial(bindings, address), expected)
             admin = AdminClient({"bootstrap.servers": address})
             give(
                 admin,
@@ -394,5 +395,5 @@ def test_acls_change_hands_with_kafka(tmp_path: Path) -> None:
                 gone = every(ResourceType.TOPIC, ResourcePatternType.LITERAL, f"t{turn - 1}")
                 [(_, done)] = admin.delete_acls([gone]).items()
                 assert len(done.result(60)) == 1
-            eventually(lambda: len(bindings(address)), turn + 3)  # noqa: B023
+            eventually(lambda: len(bindings(address)), turn + 3)  # noqa: B023 (asked at once, in this turn of the loop)
             expected = bindings(address)
