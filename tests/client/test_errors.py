@@ -19,11 +19,11 @@ def test_the_brokers_text_goes_before_that_of_the_code() -> None:
         check(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-@pytest.mark.parametrize("code", [each for each in ErrorCode if each != ErrorCode.NONE])
-def test_every_code_has_an_exception_and_a_text(code: ErrorCode) -> None:
-    name, text = of_code(code)
-    assert name.isidentifier()
-    assert text
+def test_every_code_has_an_exception_and_a_text() -> None:
+    for code in set(ErrorCode) - {ErrorCode.NONE}:
+        name, text = of_code(code)
+        assert name.isidentifier(), code
+        assert text, code
 
 
 def test_a_code_of_the_future_is_an_unknown_error() -> None:

@@ -89,9 +89,9 @@ def test_lists_name_keys_that_exist() -> None:
     assert not HONOURED["broker"] & REFUSED.keys()
 
 
-@pytest.mark.parametrize("name", sorted((HONOURED["broker"] - READ_HERE) | HONOURED["topic"] | HONOURED["group"]))
-def test_an_honoured_key_is_read_somewhere(name: str) -> None:
-    assert is_read(name)
+def test_an_honoured_key_is_read_somewhere() -> None:
+    honoured = (HONOURED["broker"] - READ_HERE) | HONOURED["topic"] | HONOURED["group"]
+    assert {name for name in honoured if not is_read(name)} == set()
 
 
 @pytest.mark.parametrize("scope", ["broker", "topic", "group"])

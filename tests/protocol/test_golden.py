@@ -9,40 +9,29 @@ from tests.protocol.golden import golden, golden_names
 from tests.protocol.values import from_json, message_class, messages
 
 
-@pytest.mark.parametrize("name", golden_names())
-def test_every_version_has_cases(name: str) -> None:
-    assert {case.version for case in golden()[name]} == set(messages()[name].versions)
+def test_every_version_has_cases() -> None:
+    versions = {name: {case.version for case in golden()[name]} for name in golden_names()}
+    assert versions == {name: set(messages()[name].versions) for name in golden_names()}
 
 
 @pytest.mark.parametrize("name", golden_names())
-def test_encodes_the_same_bytes(name: str) -> None:
-    for case in golden()[name]:
-        assert from_json(messages()[name], case.values).encode(case.version) == case.bytes, case
-
-
-@pytest.mark.parametrize("name", golden_names())
-def test_decodes_the_same_values(name: str) -> None:
+def test_the_bytes_and_the_values_are_the_same(name: str) -> None:
     message = messages()[name]
     for case in golden()[name]:
         expected = from_json(message, case.values)
+        assert expected.encode(case.version) == case.bytes, case
         for buffer in (case.bytes, bytearray(case.bytes), memoryview(case.bytes)):
             assert message_class(message).decode(buffer, case.version) == expected, case
+        in_the_middle = memoryview(b"\xff\xff\xff" + case.bytes + b"\xff" * 20)
+        assert message_class(message).read(in_the_middle, 3, case.version) == (expected, 3 + len(case.bytes)), case
 
 
 @pytest.mark.parametrize("name", golden_names())
-def test_reads_in_the_middle_of_a_buffer(name: str) -> None:
-    message = messages()[name]
-    for case in golden()[name]:
-        buffer = memoryview(b"\xff\xff\xff" + case.bytes + b"\xff" * 20)
-        read, end = message_class(message).read(buffer, 3, case.version)
-        assert end == 3 + len(case.bytes)
-        assert read == from_json(message, case.values)
-
-
-@pytest.mark.parametrize("name", golden_names())
-def test_refuses_every_proper_prefix(name: str, slow: bool) -> None:
+def test_refuses_every_proper_prefix_and_a_byte_too_many(name: str, slow: bool) -> None:
     decode = message_class(messages()[name]).decode
     for case in golden()[name]:
+        with pytest.raises(DecodeError, match="1 bytes too many"):
+            decode(case.bytes + b"\0", case.version)
         taken = []
         # Of long ones every so many, as each takes as long as it is. `pytest.raises` would be a third of the time.
         for end in range(0, len(case.bytes), 1 + len(case.bytes) // (4_000 if slow else 400)):
@@ -52,11 +41,3 @@ def test_refuses_every_proper_prefix(name: str, slow: bool) -> None:
                 continue
             taken.append(end)
         assert not taken, case
-
-
-@pytest.mark.parametrize("name", golden_names())
-def test_refuses_a_byte_too_many(name: str) -> None:
-    decode = message_class(messages()[name]).decode
-    for case in golden()[name]:
-        with pytest.raises(DecodeError, match="1 bytes too many"):
-            decode(case.bytes + b"\0", case.version)

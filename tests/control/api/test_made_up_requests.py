@@ -16,7 +16,12 @@ schemathesis = pytest.importorskip("schemathesis", reason="pip install -e '.[dev
 pytestmark = pytest.mark.whole
 
 ALL = {operation.name: operation for operation in operations()}
-MADE_UP = schemathesis.openapi.from_dict(document(operations()))
+
+
+@pytest.fixture(scope="module")
+def made_up() -> Any:
+    """Requests by path and method, as the document describes them."""
+    return schemathesis.openapi.from_dict(document(operations()))
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +34,12 @@ def own_broker() -> Iterator[KafkaBroker]:
 
 
 @pytest.mark.parametrize("name", sorted(ALL))
-def test_every_operation_answers_as_the_document_says(own_broker: KafkaBroker, name: str) -> None:
+def test_every_operation_answers_as_the_document_says(own_broker: KafkaBroker, made_up: Any, name: str) -> None:
     operation = ALL[name]
     short = {each.name: 1 for each in operation.parameters if each.name in ("timeout_ms", "within_ms")}
 
     @settings(max_examples=15, derandomize=True)
-    @given(case=MADE_UP[operation.path][operation.method].as_strategy())
+    @given(case=made_up[operation.path][operation.method].as_strategy())
     def ask(case: Any) -> None:
         if short and case.body is schemathesis.core.NOT_SET:
             case.body = {}
