@@ -37,6 +37,7 @@ class BrokerElsewhere(KafkaBroker):
         return [sys.executable, str(ELSEWHERE), self.where, *options]
 
 
+@pytest.mark.whole
 @pytest.mark.linux("only Linux plays another system")
 @pytest.mark.parametrize("where", ["macos", "windows"])
 def test_a_broker_serves_stops_and_comes_back_elsewhere(where: str) -> None:
@@ -115,6 +116,7 @@ def test_a_path_as_windows_takes_it_whatever_its_length(path: str, taken: str) -
     assert platform._extended(path, ntpath) == taken
 
 
+@pytest.mark.whole
 @pytest.mark.posix("imitates Windows")
 def test_a_cluster_is_copied_where_processes_are_suspended_by_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     """Windows has no SIGSTOP, so its processes are suspended by calls of its own library with a process's handle."""

@@ -9,6 +9,8 @@ import itertools
 import math
 import zlib
 
+import pytest
+
 from pykafka_broker.cluster.topics import create_topics
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.errors import ApiError
@@ -102,6 +104,7 @@ def end_offset(broker: DrivenBroker, key: Key) -> float:
         raise
 
 
+@pytest.mark.whole
 def test_a_crash_after_every_operation() -> None:
     crashes = Crashes()
     broker = started(crashes.fs)

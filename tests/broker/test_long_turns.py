@@ -382,6 +382,7 @@ def test_a_delegation_token_is_found_among_very_many_in_slices_and_then_at_once(
     assert len(image.token_index._ids) == 100, "removed tokens are forgotten in the end"
 
 
+@pytest.mark.whole
 def test_very_many_metrics_subscriptions_are_read_and_matched_in_slices(tmp_path: Path) -> None:
     node = broker(tmp_path)
     image = node.broker.services.image

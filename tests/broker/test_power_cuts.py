@@ -248,6 +248,7 @@ def check(fs: CrashFileSystem, world: World, seen: list[set[bytes]]) -> None:
         assert last >= max((int(value[1:]) for value in told if value[:1] == name.encode()), default=0)
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", range(SEEDS))
 def test_a_crash_after_every_operation(seed: int) -> None:
     world = World(seed)

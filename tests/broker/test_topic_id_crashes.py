@@ -132,6 +132,7 @@ def values(broker: DrivenBroker) -> set[bytes]:
     return found
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", [3, 16])  # the second has seen records of an earlier topic
 def test_a_crash_after_every_operation(seed: int) -> None:
     life = Life(seed)

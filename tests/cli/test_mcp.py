@@ -45,6 +45,7 @@ def asked(broker: KafkaBroker, talk: Callable[[ClientSession], Awaitable[Any]]) 
     return asyncio.run(run())
 
 
+@pytest.mark.whole
 def test_an_agent_finds_tools_and_calls_them(broker: KafkaBroker) -> None:
     async def talk(session: ClientSession) -> Any:
         tools = {each.name: each for each in (await session.list_tools()).tools}

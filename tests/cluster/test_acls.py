@@ -49,6 +49,7 @@ def test_more_than_one_request_may_create_is_refused_whole() -> None:
     assert {one.error_code for one in decision.reply.results} == {44}
 
 
+@pytest.mark.whole
 def test_many_filters_on_many_acls_are_answered_soon(full: Cluster) -> None:
     """A look at every ACL for each filter would take minutes."""
     filters = [DeleteAclsFilter(TOPIC, f"topic-{n}", MATCH, f"User:{n}", None, ANY, ANY) for n in range(5000)]

@@ -251,6 +251,7 @@ def test_the_time_of_a_transaction(broker: KafkaBroker, topic: str) -> None:
     assert state_of(broker, "slow") == "CompleteAbort"
 
 
+@pytest.mark.whole
 def test_a_transactional_id_that_nobody_uses(broker: KafkaBroker) -> None:
     with raw_client(broker) as client:
         client.find_coordinator("unused", TRANSACTION)

@@ -730,6 +730,7 @@ def test_logs_that_begin_inside_a_batch_or_a_transaction_are_kept_as_they_are(br
     assert values(broker, "within-aborted")[-5:] == kept
 
 
+@pytest.mark.whole
 def test_checkpoints_are_written_when_asked_for(tmp_path: Path) -> None:
     with KafkaBroker(data_dir=tmp_path) as broker:
         broker.create_topic("t")

@@ -100,6 +100,7 @@ def test_recovery_rebuilds_what_kafka_had_written(tmp_path: Path) -> None:
             assert (ours / f"{topic}-0" / file.name).read_bytes() == file.read_bytes(), file.name
 
 
+@pytest.mark.whole
 @pytest.mark.java
 @needs_kafka
 def test_kafkas_dump_tool_is_content_with_what_we_wrote(tmp_path: Path) -> None:

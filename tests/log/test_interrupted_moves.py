@@ -42,6 +42,7 @@ def test_a_whole_copy_waits_while_the_original_may_be_in_a_directory_that_is_awa
     assert len(offsets(started(tmp_path))) == 100
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize("seed", range(3))
 def test_a_crash_after_every_operation_of_a_move(seed: int) -> None:
     fs = CrashFileSystem()

@@ -60,6 +60,7 @@ def test_damage_is_refused() -> None:
             check(with_payload(payload[:cut], 5))
 
 
+@pytest.mark.whole
 @settings(max_examples=300, deadline=None)
 @given(st.lists(common_shapes, min_size=1, max_size=4), st.sampled_from([NONE, LZ4, ZSTD]), st.data())
 def test_many_at_once_are_judged_as_one_by_one(parts: list[Any], codec: int, data: st.DataObject) -> None:

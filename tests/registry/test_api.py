@@ -183,6 +183,7 @@ def test_another_node_takes_over_and_gives_no_id_twice(cluster: KafkaCluster) ->
     cluster.wait_for_isr("_schemas", size=3)
 
 
+@pytest.mark.whole
 def test_very_many_schemas_are_listed_while_they_are_sent(rest: Rest) -> None:
     for number in range(3):
         rest.register(f"listed{number}", record(f"field{number}"))

@@ -101,6 +101,7 @@ def test_long_chains_of_references_are_followed_once(monkeypatch: pytest.MonkeyP
     assert len(followed) == 2 * (HUNDREDS + 1)
 
 
+@pytest.mark.whole
 def test_parts_are_paired_in_few_steps(steps: list[int]) -> None:
     parts: list[Any] = [{"const": number} for number in range(HUNDREDS)]
     old, same, equal = ({"anyOf": each} for each in (parts, parts[::-1], [{"maxLength": 5}] * HUNDREDS))
@@ -116,6 +117,7 @@ def test_parts_are_paired_in_few_steps(steps: list[int]) -> None:
     assert steps[0] < 40 * HUNDREDS**2
 
 
+@pytest.mark.whole
 def test_patterns_are_compiled_once_and_slow_ones_count() -> None:
     names = {f"{'a' * 490}{number}": {"maxLength": 4} for number in range(HUNDREDS)}
     patterns = {f".*.*{letter}z": {"maxLength": 4} for letter in map(str, range(20))}

@@ -7,6 +7,8 @@ import pytest
 from pykafka_broker.broker.coordinators.dead_letters import DeadLetterWriter
 from tests.simulation.runs import KILLS, run_letters
 
+pytestmark = pytest.mark.whole
+
 SEEDS = 2
 
 
@@ -20,7 +22,6 @@ def test_each_rejected_record_leaves_a_letter(seed: int) -> None:
     run_letters(seed, KILLS)
 
 
-@pytest.mark.whole
 def test_the_next_leader_is_sent_what_the_last_one_lost() -> None:
     """The first leader of the letters gave a batch sequence numbers that the next leader refused."""
     run_letters(119, KILLS, trouble_ms=8_000)
@@ -31,7 +32,6 @@ def test_the_last_member_may_be_given_more_once_all_letters_have_come() -> None:
     run_letters(361101, KILLS, trouble_ms=8_000)
 
 
-@pytest.mark.whole
 def test_letters_that_are_not_written_are_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DeadLetterWriter, "_write", lambda self, key, letters: iter(()))
     with pytest.raises(AssertionError, match="still wait"):

@@ -14,10 +14,11 @@ from tests.simulation.layouts import CLUSTER_ID, cluster
 from tests.simulation.runs import EVERYTHING, KILLS, ONCE, WIPES, run_changes, run_cluster
 from tests.simulation.simulation import Simulation
 
+pytestmark = pytest.mark.whole
+
 SEEDS = 2
 
 
-@pytest.mark.whole
 def test_a_run_does_much_of_everything() -> None:
     moves = [run_changes(seed, (), on_disk=True).history.did["move on disk"] for seed in (1, 2)]
     assert sum(moves) > 1
@@ -55,14 +56,12 @@ def test_a_replica_whose_disk_was_replaced_waits_for_another_to_lead() -> None:
     run_changes(162, (break_disk, *KILLS, *WIPES), on_disk=True)
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("failed", [200_009, 360_092])
 def test_a_node_whose_disk_fails_as_it_starts_ends(failed: int) -> None:
     """200009, 360092: a controller could not write its leadership or epoch to disk, and the error ended the run."""
     run_cluster(failed, ONCE, trouble_ms=8_000, keeping=form_of(failed))
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("failed", [360_078, 360_146, 360_163])
 def test_a_disk_that_fails_or_is_full_takes_its_own_logs_along_and_no_more(failed: int) -> None:
     """360078: the cleaner read a segment's first timestamp from the failed disk, and the error ended the broker's turn.
@@ -76,7 +75,6 @@ def test_no_disk_is_wiped_while_the_controller_is_cut_off() -> None:
     run_cluster(362_011, WIPES, trouble_ms=8_000, keeping=form_of(362_011))
 
 
-@pytest.mark.whole
 def test_no_node_is_killed_beside_one_with_a_new_disk() -> None:
     """365645: a killed broker is not eligible to lead, and the last known leader had lost its log."""
     failed = 365_645

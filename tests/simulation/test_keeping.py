@@ -22,10 +22,11 @@ from tests.simulation.keeping import (
 from tests.simulation.layouts import ALONE
 from tests.simulation.runs import KILLS, ONCE, SLOW, WIPES, run_alone, run_cluster, run_groups
 
+pytestmark = pytest.mark.whole
+
 SEEDS = 3
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize(
     ("keeping", "states"),
     [
@@ -41,7 +42,6 @@ def test_a_run_without_faults_reaches_its_rare_states(keeping: Keeping, states: 
     assert {state for state in states if rare[state]} == states
 
 
-@pytest.mark.whole
 def test_followers_begin_anew_and_inside_a_batch() -> None:
     rare: Counter[str] = Counter()
     for seed in range(3):
@@ -50,7 +50,6 @@ def test_followers_begin_anew_and_inside_a_batch() -> None:
     assert rare["follower began inside a batch"] > 0
 
 
-@pytest.mark.whole
 def test_a_run_does_much_of_everything() -> None:
     did = run_cluster(2, (), keeping=COMPACTED_TRIMMED).history.did
     assert did["batch with acks=1"] > 20
@@ -63,7 +62,6 @@ def test_a_run_does_much_of_everything() -> None:
     assert all(did[f"ListOffsets of {kind}"] > 0 for kind in (-1, -2, -3, -4, -5))
 
 
-@pytest.mark.whole
 def test_partitions_that_are_added_are_used() -> None:
     simulation = run_groups(3, (), keeping=TRIMMED)
     history = simulation.history
@@ -90,13 +88,11 @@ def test_whoever_leads_in_the_end_has_followers(unclean: int, keeping: Keeping) 
     run_cluster(unclean, WIPES, keeping=keeping)
 
 
-@pytest.mark.whole
 @pytest.mark.parametrize("calm", range(4))
 def test_nothing_stands_still_while_a_majority_is_well(calm: int) -> None:
     run_cluster(calm, KILLS, keeping=FORMS[calm], calm=True)
 
 
-@pytest.mark.whole
 def test_a_minority_was_away_for_long() -> None:
     rare: Counter[str] = Counter()
     for seed in range(2):

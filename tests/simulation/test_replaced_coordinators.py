@@ -26,6 +26,8 @@ from tests.simulation.producers import OF
 from tests.simulation.readers import committer
 from tests.simulation.simulation import Simulation
 
+pytestmark = pytest.mark.whole
+
 GROUP = "g"
 SEEDS = 2
 BEFORE_MS, AWAY_MS, REST_MS = 1_500, 4_000, 500

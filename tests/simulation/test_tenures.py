@@ -12,6 +12,8 @@ from tests.simulation.keeping import KEPT, Keeping
 from tests.simulation.runs import KILLS
 from tests.simulation.tenures import run_tenures
 
+pytestmark = pytest.mark.whole
+
 SEEDS = 3
 
 

@@ -43,6 +43,7 @@ SHOP = """
 BROKER = {"fixture": "kafka_broker", "create": 'kafka_broker.create_topic("orders")'}
 
 
+@pytest.mark.whole
 def test_chaos_finds_a_seed_and_the_fault_that_is_enough(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHOP.format(seeds=20, config={}, **BROKER))
     result = pytester.runpytest()

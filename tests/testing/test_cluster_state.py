@@ -101,6 +101,7 @@ def processes() -> Iterator[KafkaCluster]:
         yield running
 
 
+@pytest.mark.whole
 def test_whatever_is_acknowledged_before_is_there_and_nothing_twice(processes: KafkaCluster) -> None:
     cluster = processes
     cluster.create_topic("orders")
@@ -191,6 +192,7 @@ def test_a_fork_goes_its_own_way(cluster: KafkaCluster) -> None:
     assert values(cluster) == ["in a transaction"]
 
 
+@pytest.mark.whole
 def test_the_clock_stays_as_it_was_moved(cluster: KafkaCluster) -> None:
     cluster.create_topic("orders")
     cluster.snapshot("now")
@@ -216,6 +218,7 @@ def test_a_snapshot_needs_a_name_and_a_controller(cluster: KafkaCluster) -> None
         cluster.fork()
 
 
+@pytest.mark.whole
 @pytest.mark.parametrize(
     "form",
     [

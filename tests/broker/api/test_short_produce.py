@@ -323,6 +323,7 @@ def test_drawn_requests_are_answered_alike(
 # -- recorded requests
 
 
+@pytest.mark.whole
 def test_every_batch_that_kafka_was_asked_about_is_taken_alike(tmp_path: Path) -> None:
     world = Twins(tmp_path)
     topics = {

@@ -146,6 +146,7 @@ STEPS = st.lists(
 )
 
 
+@pytest.mark.whole
 @settings(max_examples=200)
 @given(steps=STEPS, delay=st.sampled_from(["0", "3000"]))
 def test_a_random_walk_ends_in_a_stable_group(

@@ -19,6 +19,7 @@ PIECES = st.tuples(st.sampled_from(ATOMS), st.sampled_from(REPEATS)).map("".join
 NAMES = st.text("abc.-_1A\n", max_size=8)
 
 
+@pytest.mark.whole
 @settings(max_examples=600)
 @given(st.lists(PIECES, min_size=1, max_size=5), st.lists(NAMES, min_size=1, max_size=8))
 def test_matches_what_pythons_re_matches(pieces: list[str], names: list[str]) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import zlib
 
+import pytest
+
 from pykafka_broker.log import loading
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.records.control import read_end_transaction_marker
@@ -116,6 +118,7 @@ def interrupt(fs: CrashFileSystem, operations: int, seed: int) -> CrashFileSyste
     return fs.after_crash(seed)
 
 
+@pytest.mark.whole
 def test_a_crash_after_every_operation(crash_seed: int) -> None:
     workload = Workload(crash_seed)
     checked = 0

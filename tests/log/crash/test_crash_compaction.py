@@ -6,6 +6,8 @@ import zlib
 from random import Random
 from typing import Any
 
+import pytest
+
 from pykafka_broker.config import BrokerConfig
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
@@ -141,6 +143,7 @@ def read_back(log: PartitionLog, appended: dict[int, Row]) -> dict[int, Row]:
     return present
 
 
+@pytest.mark.whole
 def test_a_crash_after_every_operation(crash_seed: int) -> None:
     workload = Workload(crash_seed)
     checked = 0

@@ -217,6 +217,7 @@ def changed(random: Random, schema: Any) -> Any:
     return new
 
 
+@pytest.mark.whole
 def test_verdicts_are_those_of_a_comparison_that_keeps_none() -> None:
     incompatible = 0
     for seed in range(400):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from jsonschema import Draft7Validator
@@ -71,6 +72,7 @@ def _changed(schema: Any, other: Any, kept: set[int]) -> Any:
     return {word: source[word] for word, source in sources if word in source}
 
 
+@pytest.mark.whole
 @settings(max_examples=200, deadline=None, derandomize=True)
 @given(SCHEMAS, SCHEMAS, st.sets(st.integers(0, 5)), st.lists(VALUES, max_size=12))
 def test_what_is_called_compatible_takes_what_was_valid(

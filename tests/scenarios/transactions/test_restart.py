@@ -255,6 +255,7 @@ def test_a_partition_that_is_offline_keeps_no_other_undecided(
     ]
 
 
+@pytest.mark.whole
 def test_an_unused_transactional_id_is_forgotten(play: Play) -> None:
     play.init()
     play.said()
