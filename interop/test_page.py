@@ -299,6 +299,49 @@ def test_snapshots_are_taken_and_restored(tab: Tab, broker: KafkaBroker) -> None
     see(page, "There are no snapshots.")
 
 
+HELD_BACK = """{
+  const ask = fetch;
+  window.unanswered = 0;
+  window.fetch = async (...all) => {
+    window.unanswered += 1;
+    await window.held;
+    return ask(...all).finally(() => { window.unanswered -= 1; });
+  };
+}"""
+OPENED = """(address) => {
+  window.held = new Promise((go) => { window.answer = go; });
+  location.hash = address;
+}"""
+ANSWERED = """async () => {
+  window.answer();
+  do await new Promise((go) => requestAnimationFrame(() => setTimeout(go))); while (window.unanswered);
+}"""
+PLACES = """() => {
+  window.buttons ??= [...document.querySelectorAll("main button, main input, main select")];
+  const top = (each) => each.isConnected && each.getBoundingClientRect().top;
+  return window.buttons.map((each) => [each.textContent || each.type, top(each)]);
+}"""
+
+
+def test_what_can_be_clicked_stays_where_it_is_when_answers_come(tab: Tab, broker: KafkaBroker) -> None:
+    """Between the press and the release of a mouse button, a button that moves gets no click."""
+    broker.create_topic("placed")
+    broker.produce("placed", ["1"])
+    tab.page.add_init_script(HELD_BACK)
+    page = tab.open("/")
+    see(page, "Brokers")
+    for view in page.locator("#nav a").evaluate_all("(links) => links.map((each) => each.getAttribute('href'))"):
+        page.evaluate(OPENED, view)
+        playwright.expect(page.locator(f"#nav a[href='{view}']")).to_have_attribute("aria-current", "page")
+        before = page.evaluate(PLACES)
+        page.evaluate(ANSWERED)
+        after = page.evaluate(PLACES)
+        assert [each for each in after if each[1] is not False] == [
+            each for each, now in zip(before, after, strict=True) if now[1] is not False
+        ], view
+        page.evaluate("delete window.buttons")
+
+
 def test_schemas_and_rights_are_shown(tab: Tab, broker: KafkaBroker) -> None:
     SchemaRegistryClient({"url": broker.schema_registry_url}).register_schema("shown", Schema('"string"', "AVRO"))
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})

@@ -7,7 +7,7 @@ const PLAIN = { every: 1, probability: 1, delay_ms: 0, delay_clock: "broker", th
 const STEPS = [["1 s", 1000], ["1 min", 60000], ["1 hour", 3600000], ["1 day", 86400000], ["8 days", 691200000]];
 
 export async function testing(main, context) {
-  const now = el("b");
+  const now = el("b", {}, "\u00a0"); // as high as what it will say: buttons stay where they are
   const frozen = el("span");
   const again = () => load(true).catch(wrong);
   const act = (step) => () => step().finally(again);
