@@ -24,7 +24,7 @@ from typing import Protocol
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import EPOCHS_FILE, GAP, PARTITION_METADATA, write_partition_metadata
-from pykafka_broker.log.filesystem import Buffer, sync_file
+from pykafka_broker.log.filesystem import Buffer, FileSlice, sync_file
 from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.producer_state import (
@@ -437,6 +437,13 @@ class PartitionLog:
             return self.segments.read(offset, max_bytes, upper_offset, self.log_end_offset, min_one)
         except (OSError, DamagedLog) as error:
             raise self._storage_or_damage(error) from error
+
+    def bytes_of(self, records: FileSlice) -> bytes:
+        """Return the records that a read has found. Raises ApiError: the disk failed."""
+        try:
+            return records.read()
+        except OSError as error:
+            raise self.storage_error(error) from error
 
     def bytes_between(self, offset: int, upper_offset: int) -> int:
         """Return the size of the batches from the batch with `offset` on, below `upper_offset`.
