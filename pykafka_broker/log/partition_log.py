@@ -17,6 +17,7 @@ import contextlib
 import logging
 import os
 import struct
+from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -35,7 +36,7 @@ from pykafka_broker.log.producer_state import (
     restore_producers,
     take_snapshot,
 )
-from pykafka_broker.log.scan import DamagedLog, remedy
+from pykafka_broker.log.scan import DamagedLog, help_for
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import LogRead, Segments, TimeSteps
 from pykafka_broker.log.unsynced import Unsynced
@@ -470,19 +471,31 @@ class PartitionLog:
         return found
 
     def _storage_or_damage(self, error: OSError | DamagedLog) -> ApiError:
-        """Return the answer for a request stopped by a failed disk or by damage.
-
-        A damaged log that another replica can replace goes out of service. Otherwise damage is logged once, and the
-        rest of the log is still served. While a cut is interrupted, the log shows batches that are cut off already.
-        """
+        """Return the answer for a request stopped by a failed disk or by damage."""
         if isinstance(error, OSError):
             return self.storage_error(error)
-        if self.interrupted_cut is None and self.keeper.can_spare(self):
-            self.keeper.damaged_log(self, error)
-        elif str(error) not in self._reported:
-            self._reported.add(str(error))
-            logger.error("%s; %s", error, remedy(os.path.dirname(self.directory)))
+        self.met_damage(error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+
+    def met_damage(self, damage: DamagedLog) -> None:
+        """Report damage.
+
+        A damaged log that another replica can replace goes out of service. Otherwise damage is logged once, and the
+        rest of the log is still served. Messages of old formats are the same in every replica. While a cut is
+        interrupted, the log shows batches that are cut off already.
+        """
+        if not damage.old_format and self.interrupted_cut is None and self.keeper.can_spare(self):
+            self.keeper.damaged_log(self, damage)
+        elif str(damage) not in self._reported:
+            self._reported.add(str(damage))
+            logger.error("%s%s", damage, help_for(damage, os.path.dirname(self.directory)))
+
+    def learn_times(self) -> Iterator[None]:
+        """Read the greatest timestamps of segments, in steps, ahead of look-ups by time. Raises ApiError as `read`."""
+        try:
+            yield from self.segments.learn_times()
+        except (OSError, DamagedLog) as error:
+            raise self._storage_or_damage(error) from error
 
     def offset_for_timestamp(self, timestamp: int | None) -> TimeSteps:
         """Find the first record at or after `timestamp`, or with None the one with the greatest timestamp (KIP-734), in

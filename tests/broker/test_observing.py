@@ -379,7 +379,7 @@ def test_a_damaged_log_is_lost_for_the_controller_until_a_start_finds_a_sound_on
     assert alone not in cluster.controller.told
 
 
-@pytest.mark.parametrize("met_by", ["read", "append"])
+@pytest.mark.parametrize("met_by", ["read", "append", "retention"])
 def test_damage_of_a_log_in_service_takes_it_out_where_another_replica_can_lead(tmp_path: Path, met_by: str) -> None:
     cluster = ObservedCluster(tmp_path)
     cluster.start()
@@ -392,10 +392,15 @@ def test_damage_of_a_log_in_service_takes_it_out_where_another_replica_can_lead(
     cluster.restart()
     partitions = [cluster.broker.node.replicas.leader(name, 0) for name in ("t", "alone")]
     waiting = partitions[0].committed(3)
+    partitions[0].fetched_by(9, 2, NOW)
     for partition in partitions:
         with open(partition.log.segments.active.log.path, "r+b") as file:
             file.seek(MAGIC_OFFSET)
             file.write(b"\x7f")
+        if met_by == "retention":
+            cluster.broker.node.logs.look_now(NOW)
+            cluster.broker.node.logs.on_deadline(NOW)
+            continue
         with pytest.raises(ApiError, match="is damaged") as refused:
             partition.log.read(1, 1000, 2) if met_by == "read" else partition.append(batch(b"v"), NOW)
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR
