@@ -164,7 +164,7 @@ class _Reader(_Single):
         else:
             with self.code.block("if count > 127:"):
                 self.code.line(f"count, at = {self.module.use('uvarint_rest')}(buffer, at, count)")
-            with self.code.block("if not count:"):
+            with self.code.block("if count < 1:"):
                 self.code.line("return None")
             self.code.line("count -= 1")
         self.code.line("stop = at + count")

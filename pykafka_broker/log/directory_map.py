@@ -71,11 +71,13 @@ class DirectoryMap:
         # Out of service, with the topic's id: there is an unfinished copy without an original. Where another replica
         # has every record, the entry goes, the log is made anew, and the next start removes the copy.
         self.awaited: dict[PartitionKey, bytes] = {}
+        self.wanted: dict[PartitionKey, LogDirectory] = {}  # named by an operator for logs that are still to be made
         self._counts: Counter[str] = Counter()  # number of partitions by the directory's path
 
     def put(self, partition: PartitionKey, directory: LogDirectory) -> None:
         """Note the directory which has the log from now on."""
         self.remove(partition)
+        self.wanted.pop(partition, None)
         self.where[partition] = directory
         self._counts[directory.path] += 1
 
@@ -206,7 +208,8 @@ class DirectoryMap:
                 )
 
     def choose(self, partition: PartitionKey, assigned: bytes, *, new: bool) -> LogDirectory:
-        """Return the directory for a new log: the assigned directory, else the directory with the fewest partitions.
+        """Return the directory for a new log: the assigned directory, else the wanted one, else the one with the fewest
+        partitions.
 
         Cordoned directories are passed over (KIP-1066).
 
@@ -233,7 +236,8 @@ class DirectoryMap:
             raise ApiError(ErrorCode.KAFKA_STORAGE_ERROR, "None of the log directories is online")
         # All are cordoned, but the assignment was made by hand or before: Kafka uses the first directory too.
         takers = [directory for directory in online if not self.is_cordoned(directory)] or online[:1]
-        return min(takers, key=lambda directory: self._counts[directory.path])
+        wanted = self.wanted.get(partition)
+        return wanted if wanted in takers else min(takers, key=lambda directory: self._counts[directory.path])
 
     def is_cordoned(self, directory: LogDirectory) -> bool:
         return directory.path in self._cordoned()

@@ -43,7 +43,7 @@ from pykafka_broker.log.log_directory import (
 from pykafka_broker.log.maintenance import LogMaintenance
 from pykafka_broker.log.moving import Moves
 from pykafka_broker.log.partition_log import PartitionLog
-from pykafka_broker.log.scan import DamagedLog, remedy
+from pykafka_broker.log.scan import DamagedLog, help_for, remedy
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.uncreated_logs import UncreatedLogs
 from pykafka_broker.platform import open_files_limit
@@ -371,8 +371,7 @@ class LogManager:
         self.damaged[key] = damage
         if key[0] == METADATA_TOPIC:
             return
-        help_for_it = "" if damage.old_format else f"; {remedy(self._where[key].path)}"
-        logger.error("%s-%d is out of service: %s%s", *key, damage, help_for_it)
+        logger.error("%s-%d is out of service: %s%s", *key, damage, help_for(damage, self._where[key].path))
 
     def is_fresh(self, topic: str, partition: int) -> bool:
         """Return whether the log was made since the start and never loaded: such a log is empty."""
@@ -550,9 +549,14 @@ class LogManager:
         from pykafka_broker.log.retention import retain  # no start waits for the import
 
         try:
-            return retain(self.get(*key), self.clock.wall, most)
-        except (ApiError, DamagedLog) as error:
+            log = self.get(*key)
+        except ApiError as error:
             logger.warning("No retention for %s-%d: %s", *key, error)
+            return 0
+        try:
+            return retain(log, self.clock.wall, most)
+        except DamagedLog as damage:
+            log.met_damage(damage)
         except OSError as error:
             self.directory_failed(directory, error)
         return 0
@@ -593,7 +597,7 @@ class LogManager:
         key = log.topic, log.partition
         if self.loaded.get(key) is not log:
             return  # deleted meanwhile
-        if isinstance(error, FileNotFoundError) and not str(error.filename).startswith(log.directory):
+        if isinstance(error, FileNotFoundError) and not str(error.filename).startswith(f"{log.directory}/"):
             return  # moved meanwhile
         self.directory_failed(self._where[key], error)
         if is_passing(error):

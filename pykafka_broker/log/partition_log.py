@@ -17,6 +17,7 @@ import contextlib
 import logging
 import os
 import struct
+from collections.abc import Iterator
 from dataclasses import InitVar, dataclass, field
 from enum import IntEnum
 from typing import Protocol
@@ -24,7 +25,7 @@ from typing import Protocol
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.checkpoints import EPOCHS_FILE, GAP, PARTITION_METADATA, write_partition_metadata
-from pykafka_broker.log.filesystem import Buffer, sync_file
+from pykafka_broker.log.filesystem import Buffer, FileSlice, sync_file
 from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.leader_epochs import LeaderEpochs
 from pykafka_broker.log.producer_state import (
@@ -35,7 +36,7 @@ from pykafka_broker.log.producer_state import (
     restore_producers,
     take_snapshot,
 )
-from pykafka_broker.log.scan import DamagedLog, remedy
+from pykafka_broker.log.scan import DamagedLog, help_for
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import LogRead, Segments, TimeSteps
 from pykafka_broker.log.unsynced import Unsynced
@@ -438,6 +439,13 @@ class PartitionLog:
         except (OSError, DamagedLog) as error:
             raise self._storage_or_damage(error) from error
 
+    def bytes_of(self, records: FileSlice) -> bytes:
+        """Return the records that a read has found. Raises ApiError: the disk failed."""
+        try:
+            return records.read()
+        except OSError as error:
+            raise self.storage_error(error) from error
+
     def bytes_between(self, offset: int, upper_offset: int) -> int:
         """Return the size of the batches from the batch with `offset` on, below `upper_offset`.
 
@@ -463,19 +471,31 @@ class PartitionLog:
         return found
 
     def _storage_or_damage(self, error: OSError | DamagedLog) -> ApiError:
-        """Return the answer for a request stopped by a failed disk or by damage.
-
-        A damaged log that another replica can replace goes out of service. Otherwise damage is logged once, and the
-        rest of the log is still served. While a cut is interrupted, the log shows batches that are cut off already.
-        """
+        """Return the answer for a request stopped by a failed disk or by damage."""
         if isinstance(error, OSError):
             return self.storage_error(error)
-        if self.interrupted_cut is None and self.keeper.can_spare(self):
-            self.keeper.damaged_log(self, error)
-        elif str(error) not in self._reported:
-            self._reported.add(str(error))
-            logger.error("%s; %s", error, remedy(os.path.dirname(self.directory)))
+        self.met_damage(error)
         return ApiError(ErrorCode.KAFKA_STORAGE_ERROR, str(error))
+
+    def met_damage(self, damage: DamagedLog) -> None:
+        """Report damage.
+
+        A damaged log that another replica can replace goes out of service. Otherwise damage is logged once, and the
+        rest of the log is still served. Messages of old formats are the same in every replica. While a cut is
+        interrupted, the log shows batches that are cut off already.
+        """
+        if not damage.old_format and self.interrupted_cut is None and self.keeper.can_spare(self):
+            self.keeper.damaged_log(self, damage)
+        elif str(damage) not in self._reported:
+            self._reported.add(str(damage))
+            logger.error("%s%s", damage, help_for(damage, os.path.dirname(self.directory)))
+
+    def learn_times(self) -> Iterator[None]:
+        """Read the greatest timestamps of segments, in steps, ahead of look-ups by time. Raises ApiError as `read`."""
+        try:
+            yield from self.segments.learn_times()
+        except (OSError, DamagedLog) as error:
+            raise self._storage_or_damage(error) from error
 
     def offset_for_timestamp(self, timestamp: int | None) -> TimeSteps:
         """Find the first record at or after `timestamp`, or with None the one with the greatest timestamp (KIP-734), in

@@ -26,16 +26,24 @@ class DamagedLog(ValueError):
     """
 
     def __init__(self, path: str, position: int, reason: str, *, old_format: bool = False) -> None:
-        super().__init__(f"{path} is damaged at byte {position}: {reason}")
+        super().__init__(path, position, reason)
         self.path = path
         self.position = position
         self.reason = reason
         self.old_format = old_format
 
+    def __str__(self) -> str:
+        return f"{self.path} is damaged at byte {self.position}: {self.reason}"
+
 
 def remedy(directory: str) -> str:
     """Return the operator's remedy for damage beyond the broker's own repair."""
     return f"stop the broker and run `pykafka-broker log repair {directory}`, which keeps what it cuts off"
+
+
+def help_for(damage: DamagedLog, directory: str) -> str:
+    """Return the end of a line about damage: the remedy, none for messages of old formats."""
+    return "" if damage.old_format else f"; {remedy(directory)}"
 
 
 class ScannedBatch(NamedTuple):

@@ -19,7 +19,7 @@ from typing import NamedTuple
 from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.log.filesystem import FileCache, FileSlice
 from pykafka_broker.log.index import NO_TIMESTAMP
-from pykafka_broker.log.scan import DamagedLog, scan
+from pykafka_broker.log.scan import scan
 from pykafka_broker.log.segment import LogSegment
 
 MORE_THAN_A_SEGMENT = 1 << 62  # bytes; the rest is not counted
@@ -217,14 +217,14 @@ class Segments:
     def learn_times(self) -> Iterator[None]:
         """Let the segments read their greatest timestamps, a few at each step, for look-ups by time.
 
-        The segments remember the timestamps: a look-up after that reads in one segment only.
+        The segments remember the timestamps: a look-up after that reads in one segment only. Raises DamagedLog, once
+        for each damaged segment.
         """
         asked = 0
         for segment in list(self._all):
             if segment.knows_times or not self.holds(segment):  # may have been deleted meanwhile
                 continue
-            with contextlib.suppress(DamagedLog):  # a look-up that meets the damage reports it
-                _ = segment.max_timestamp
+            _ = segment.max_timestamp
             asked += 1
             if asked % _ASKED_AT_ONCE == 0:
                 yield

@@ -280,11 +280,14 @@ def read_varlong(buffer: Buffer, offset: int) -> tuple[int, int]:
 
 
 def uvarint_rest(buffer: Buffer, at: int, first: int) -> tuple[int, int]:
-    """Return the unsigned varint after a first byte of 128 or more; two bytes are by far the most frequent."""
+    """Return the varint before a compact value after a first byte of 128 or more; two bytes are by far the most
+    frequent. Above 2^31 it stands for a number below 0, and so for null.
+    """
     second = buffer[at]
     if second < 0x80:
         return first & 0x7F | second << 7, at + 1
-    return _read_unsigned(buffer, at - 1, 32)
+    count, at = _read_unsigned(buffer, at - 1, 32)
+    return count if count <= 1 << 31 else count - (1 << 32), at
 
 
 def string_length(count: int) -> bytes:

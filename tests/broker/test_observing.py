@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pykafka_broker.errors import ApiError
-from pykafka_broker.log.checkpoints import LOST
+from pykafka_broker.log.checkpoints import LOST, UNASSIGNED
 from pykafka_broker.log.filesystem import FileSystem
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.peers import LinkError
@@ -18,6 +18,11 @@ from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.alter_configs_request import AlterableConfig as AnyConfig
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsResource as AnyConfigs
+from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.describe_cluster_request import DescribeClusterRequest
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
@@ -31,6 +36,7 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.protocol.stored.client_quota_record import ClientQuotaRecord, EntityData
 from pykafka_broker.protocol.stored.config_record import ConfigRecord
+from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
 from pykafka_broker.records.header import MAGIC_OFFSET
 from tests.broker.observed_cluster import NODE, ObservedCluster
 from tests.broker.support import NOW, batch
@@ -315,8 +321,6 @@ def test_checkpoints_say_nothing_of_what_is_put_aside(cluster: ObservedCluster) 
 
 
 def _moved(topic_id: bytes) -> Message:
-    from pykafka_broker.protocol.stored.partition_change_record import PartitionChangeRecord
-
     return PartitionChangeRecord(0, topic_id, replicas=[9], isr=[9], leader=9, directories=[b"x" * 16])
 
 
@@ -336,6 +340,30 @@ def test_of_several_the_controller_is_told_which(tmp_path: Path) -> None:
     places = [logs.directory_of((name, 0)) for name in ("a", "b")]
     assert [cluster.controller.told[topic_id, 0] for topic_id in topics] == [place and place.id for place in places]
     assert len(set(cluster.controller.told.values())) == 2
+
+
+def test_a_log_is_made_where_it_was_wanted_before_it_was_assigned(tmp_path: Path) -> None:
+    """Two brokers of Apache Kafka 4.4.0 were asked the same."""
+    cluster = ObservedCluster(tmp_path, log_dirs=2)
+    cluster.start()
+    elsewhere = {name: cluster.controller.create(name, replicas=(9,)) for name in "abcd"}
+    cluster.run()
+    wanted = cluster.broker.node.logs.partition_directories[1]
+
+    def move(topic: str, partition: int = 0) -> int:
+        asked = AlterReplicaLogDir(wanted.path, [AlterReplicaLogDirTopic(topic, [partition])])
+        return int(cluster.ask(AlterReplicaLogDirsRequest([asked]), 2).results[0].partitions[0].error_code)
+
+    assert [move(name) for name in elsewhere] == [ErrorCode.REPLICA_NOT_AVAILABLE] * 4
+    assert [move("a", 1), move("none")] == [ErrorCode.UNKNOWN_TOPIC_OR_PARTITION] * 2
+    for topic_id in elsewhere.values():
+        directories = [UNASSIGNED, UNASSIGNED]
+        cluster.controller.append_versioned(
+            (PartitionChangeRecord(0, topic_id, replicas=[9, NODE], directories=directories), 2)
+        )
+    cluster.run()
+    assert cluster.controller.told == {(topic_id, 0): wanted.id for topic_id in elsewhere.values()}
+    assert move("a") == ErrorCode.NONE, "it is there"
 
 
 @pytest.mark.parametrize("log_dirs", [1, 2])
@@ -379,7 +407,7 @@ def test_a_damaged_log_is_lost_for_the_controller_until_a_start_finds_a_sound_on
     assert alone not in cluster.controller.told
 
 
-@pytest.mark.parametrize("met_by", ["read", "append"])
+@pytest.mark.parametrize("met_by", ["read", "append", "retention"])
 def test_damage_of_a_log_in_service_takes_it_out_where_another_replica_can_lead(tmp_path: Path, met_by: str) -> None:
     cluster = ObservedCluster(tmp_path)
     cluster.start()
@@ -392,10 +420,15 @@ def test_damage_of_a_log_in_service_takes_it_out_where_another_replica_can_lead(
     cluster.restart()
     partitions = [cluster.broker.node.replicas.leader(name, 0) for name in ("t", "alone")]
     waiting = partitions[0].committed(3)
+    partitions[0].fetched_by(9, 2, NOW)
     for partition in partitions:
         with open(partition.log.segments.active.log.path, "r+b") as file:
             file.seek(MAGIC_OFFSET)
             file.write(b"\x7f")
+        if met_by == "retention":
+            cluster.broker.node.logs.look_now(NOW)
+            cluster.broker.node.logs.on_deadline(NOW)
+            continue
         with pytest.raises(ApiError, match="is damaged") as refused:
             partition.log.read(1, 1000, 2) if met_by == "read" else partition.append(batch(b"v"), NOW)
         assert refused.value.code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -645,6 +645,33 @@ def test_a_look_up_by_time_tells_the_keeper_of_a_disk_that_fails(tmp_path: Path)
     assert [error.errno for error in heard_by(log).errors] == [errno.EIO]
 
 
+@pytest.mark.parametrize("what", ["the disk fails", "a batch is damaged"])
+def test_what_many_segments_tell_of_their_times_is_told_to_the_keeper(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    fs = FailingFileSystem()
+    log = new_log(tmp_path, fs)
+    for number in range(20):
+        log.append(batch(timestamp=NOW + number), NOW)
+        log.roll(NOW)
+    log = reopen(log)
+    assert log.segments.untimed
+    if what == "the disk fails":
+        fs.failures = {"read .log": errno.EIO, "read .timeindex": errno.EIO}
+        with pytest.raises(ApiError):
+            list(log.learn_times())
+        assert [error.errno for error in heard_by(log).errors] == [errno.EIO]
+        return
+    with open(log.segments[5].log.path, "r+b") as file:
+        file.seek(MAGIC_OFFSET)
+        file.write(b"\x7f")
+    monkeypatch.setattr(log.keeper, "can_spare", lambda log: True)
+    with pytest.raises(DamagedLog):  # by the keeper of tests
+        list(log.learn_times())
+    list(log.learn_times())
+    assert not log.segments.untimed
+
+
 def test_a_look_up_in_a_segment_deleted_meanwhile_says_nothing_against_the_disk(tmp_path: Path) -> None:
     fs = FailingFileSystem()
     log = new_log(tmp_path, fs)

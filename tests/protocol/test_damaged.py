@@ -81,6 +81,30 @@ def test_any_negative_length_is_null(
         assert read.encode(version) == before + b"\xff" * size + after
 
 
+@pytest.mark.parametrize(
+    ("message", "version", "before", "after"),
+    [
+        (MetadataRequest, 12, b"", bytes(3)),
+        (MetadataRequest, 12, b"\2" + bytes(16), bytes(4)),
+        (ProduceRequest, 9, b"\0\0\1" + bytes(4) + b"\2\2t\2" + bytes(4), bytes(3)),
+        (HeartbeatRequest, 4, b"\2g\0\0\0\1\2m", bytes(1)),
+    ],
+)
+def test_a_compact_count_above_2_to_the_31_is_null(
+    message: type[Message], version: int, before: bytes, after: bytes
+) -> None:
+    """Apache Kafka 4.4.0 was asked the same."""
+    for count in ((1 << 31) + 1, (1 << 32) - 1):
+        read = message.decode(before + uvarint(count) + after, version)
+        assert read.encode(version) == before + b"\0" + after
+    assert "has " in refused(message, version, before, uvarint(1 << 31), after)
+
+
+def test_refuses_a_compact_count_above_2_to_the_31_where_null_is_not_allowed() -> None:
+    tail = b"\0\0\0\1\2m\0\0"
+    assert "group_id has length -2" in refused(HeartbeatRequest, 4, uvarint((1 << 32) - 1), tail)
+
+
 def refused(message: type[Message], version: int, *parts: bytes) -> str:
     """Return the reason why these bytes are refused."""
     with pytest.raises(DecodeError) as error:

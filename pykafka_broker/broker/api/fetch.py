@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from pykafka_broker.broker.partitions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchedPartition, FetchSession
@@ -232,9 +233,15 @@ class PartitionReader:
             where = wanted.topic, wanted.partition, wanted.fetch_offset
             logger.warning("%s-%d from offset %d on can't be converted for an old client: %s", *where, error)
             return _failure(wanted, ErrorCode.CORRUPT_MESSAGE)
-        except OSError:
-            return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
+        except OSError as error:
+            return self.disk_failed(wanted, error)
         return data
+
+    def disk_failed(self, wanted: FetchedPartition, error: OSError) -> PartitionData:
+        """Tell the log's keeper that records can't be read, and return the answer for their partition."""
+        with suppress(ApiError):  # the partition may have gone since
+            self._find(wanted).log.storage_error(error)
+        return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
 
     @staticmethod
     def _diverges(log: PartitionLog, wanted: FetchedPartition, data: PartitionData) -> bool:
@@ -470,8 +477,11 @@ class FetchAttempt:
     def _to_answer(self, found: list[Found]) -> list[Found]:
         """Return the results that stand in the answer."""
         for position, (wanted, data, size) in enumerate(found):
-            if 0 < size <= INLINE_BYTES and not _inline(data):
-                found[position] = wanted, _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR), 0
+            if 0 < size <= INLINE_BYTES and isinstance(data.records, FileSlice):  # most answers are sent as one piece
+                try:
+                    data.records = data.records.read()
+                except OSError as error:
+                    found[position] = wanted, self._reader.disk_failed(wanted, error), 0
         if self._session is None:
             return found
         return [each for each in found if self._is_in_answer(*each)]
@@ -516,16 +526,6 @@ def _nothing_new(found: list[Found], watched: list[Partition]) -> bool:
         and data.last_stable_offset == partition.log.last_stable_offset
         for data, partition in zip(read, watched, strict=True)
     )
-
-
-def _inline(data: PartitionData) -> bool:
-    """Replace a short slice of a file by its bytes, so that most answers are sent as one piece; False if that fails."""
-    if isinstance(data.records, FileSlice):
-        try:
-            data.records = data.records.read()
-        except OSError:
-            return False
-    return True
 
 
 def _wanted(request: FetchRequest, uses_ids: bool) -> list[FetchedPartition]:

@@ -30,6 +30,7 @@ from pykafka_broker.broker.requests.encoded_reply import EncodedReply, Portions
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import Answer, Future, Steps, then, when_committed
+from pykafka_broker.cluster.image import TopicImage
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -77,24 +78,27 @@ def offset_commit(services: Services, context: RequestContext, request: OffsetCo
     try:
         services.authorise(context, *_READ_GROUP, request.group_id)
         _create_for_zookeeper(services, context)
-        request.topics = allowed = _readable(services, context, asked)
-        if not all(topic.partitions for topic in allowed):
-            # Of topics without partitions only missing and denied ones are in the answer, as with Kafka.
-            unasked = {id(each) for each in allowed if not each.partitions and _exists(services, context, each)}
-            asked = [topic for topic in asked if id(topic) not in unasked]
-            request.topics = allowed = [topic for topic in allowed if id(topic) not in unasked]
-        reply = services.groups.commit_offsets(request, context)
     except ApiError as error:
         return OffsetCommitResponse(topics=[_failed_commit(topic, error.code) for topic in asked])
+    request.topics = allowed = _readable(services, context, asked)
+    if not all(topic.partitions for topic in allowed):
+        # Of topics without partitions only missing and denied ones are in the answer, as with Kafka.
+        unasked = {id(each) for each in allowed if not each.partitions and _find(services, context, each)}
+        asked = [topic for topic in asked if id(topic) not in unasked]
+        request.topics = allowed = [topic for topic in allowed if id(topic) not in unasked]
+    try:
+        reply = services.groups.commit_offsets(request, context)
+    except ApiError as error:
+        reply = OffsetCommitResponse(topics=[_refused_commit(services, context, each, error.code) for each in allowed])
     if may_lack_groups(services):
         reply = then(reply, _to_join_again)
     return reply if len(allowed) == len(asked) else then(reply, partial(_with_denied_commits, asked, allowed))
 
 
-def _exists(services: Services, context: RequestContext, topic: OffsetCommitRequestTopic) -> bool:
+def _find(services: Services, context: RequestContext, topic: OffsetCommitRequestTopic) -> TopicImage | None:
     if context.api_version >= _TOPIC_IDS_FROM:
-        return topic.topic_id in services.image.topics_by_id
-    return topic.name in services.image.topics
+        return services.image.topics_by_id.get(topic.topic_id)
+    return services.image.topics.get(topic.name)
 
 
 def _readable(
@@ -135,6 +139,21 @@ def _with_denied_commits(
 def _failed_commit(topic: OffsetCommitRequestTopic, code: ErrorCode) -> OffsetCommitResponseTopic:
     partitions = [OffsetCommitResponsePartition(partition.partition_index, code) for partition in topic.partitions]
     return OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions)
+
+
+def _refused_commit(
+    services: Services, context: RequestContext, topic: OffsetCommitRequestTopic, code: ErrorCode
+) -> OffsetCommitResponseTopic:
+    """Return the answer where nothing is coordinated: any broker knows which partitions there are."""
+    image = _find(services, context, topic)
+    if image is None:
+        by_ids = context.api_version >= _TOPIC_IDS_FROM
+        return _failed_commit(topic, ErrorCode.UNKNOWN_TOPIC_ID if by_ids else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    answer = _failed_commit(topic, code)
+    for partition in answer.partitions:
+        if partition.partition_index not in image.partitions:
+            partition.error_code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return answer
 
 
 @handles(ApiKey.OFFSET_FETCH)

@@ -256,8 +256,6 @@ class _Search:
                     answers.append(_answer(log, wanted, version))
             except ApiError as error:
                 answers.append(ListOffsetsPartitionResponse(index, error.code))
-            except OSError:
-                answers.append(ListOffsetsPartitionResponse(index, ErrorCode.KAFKA_STORAGE_ERROR))
 
     def has_lasting_form(self, request: ListOffsetsRequest, response: ListOffsetsResponse) -> bool:
         """Return whether the answer is one of `StartsAndEnds`."""
@@ -308,8 +306,6 @@ class _Search:
                 answers[position] = yield from steps
             except ApiError as error:
                 answers[position].error_code = error.code
-            except OSError:
-                answers[position].error_code = ErrorCode.KAFKA_STORAGE_ERROR
             yield None
         return response
 
@@ -363,7 +359,7 @@ def _timed_answer(
         beyond: the error to raise if there is no such record; None: the answer is then offset -1.
     """
     if log.segments.untimed:
-        yield from log.segments.learn_times()
+        yield from log.learn_times()
     timestamp = wanted.timestamp
     if version == 0:
         return ListOffsetsPartitionResponse(wanted.partition_index, 0, _old_style_offsets(log, wanted, end))

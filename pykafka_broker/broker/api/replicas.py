@@ -10,9 +10,10 @@ replicas (KIP-860).
 
 AlterReplicaLogDirs: answered when the move has begun; the copy grows beside the loop and DescribeLogDirs shows it as a
 future replica until it takes the log's place. A log that is already in the directory stays there, and an unfinished
-move of the log is given up. A directory that is not in `log.dirs` is LOG_DIR_NOT_FOUND, and a cordoned one (KIP-1066)
-INVALID_REPLICA_ASSIGNMENT, whatever the partition. A topic whose name is too long for the folder of a copy is
-INVALID_TOPIC_EXCEPTION before all that.
+move of the log is given up. A directory that is not in `log.dirs` is LOG_DIR_NOT_FOUND, an offline one
+KAFKA_STORAGE_ERROR, and a cordoned one (KIP-1066) INVALID_REPLICA_ASSIGNMENT, whatever the partition. A topic whose
+name is too long for the folder of a copy is INVALID_TOPIC_EXCEPTION before all that. A partition that other nodes have
+is REPLICA_NOT_AVAILABLE, and this node makes its log in the directory if it is assigned here later.
 
 DescribeLogDirs: the answer has each directory with the room on its disk and the size of every log in it, without
 loading a log. Partitions that are not on this node are left out, and so is the metadata log. An offline directory has
@@ -110,12 +111,17 @@ def _move(services: Services, topic: str, partition: int, path: str) -> ErrorCod
     if not may_move((topic, partition)):
         return ErrorCode.INVALID_TOPIC_EXCEPTION
     target = next((each for each in services.logs.partition_directories if each.path == path), None)
-    if target is None or not target.online:
+    if target is None:
         return ErrorCode.LOG_DIR_NOT_FOUND
+    if not target.online:
+        return ErrorCode.KAFKA_STORAGE_ERROR
     if services.logs.directory_map.is_cordoned(target):
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT
     if services.logs.directory_of((topic, partition)) is None:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if services.image.partition(topic, partition) is None:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        services.logs.directory_map.wanted[topic, partition] = target
+        return ErrorCode.REPLICA_NOT_AVAILABLE
     try:
         services.logs.moves.start((topic, partition), target)
     except ApiError as error:

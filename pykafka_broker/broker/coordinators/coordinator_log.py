@@ -87,7 +87,7 @@ def read_batches(log: PartitionLog) -> Iterator[tuple[BatchHeader, memoryview]]:
     """
     offset = log.log_start_offset
     while offset < (end := log.log_end_offset) and (found := log.read(offset, _READ_BYTES, end)) is not None:
-        for header, batch in iter_batches(found.records.read()):
+        for header, batch in iter_batches(log.bytes_of(found.records)):
             check_crc(batch, header)
             if header.next_offset <= offset:
                 raise CorruptBatch(f"offset {header.base_offset} after {offset - 1}")

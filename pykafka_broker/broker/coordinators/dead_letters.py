@@ -298,7 +298,7 @@ def _originals(source: PartitionLog, letters: DeadLetters) -> Iterator[tuple[int
             found = source.read(offset, _READ_BYTES, source.high_watermark)
             if found is None:
                 return
-            for header, batch in iter_batches(found.records.read()):
+            for header, batch in iter_batches(source.bytes_of(found.records)):
                 offset = header.last_offset + 1
                 if not header.is_control:
                     for record in iter_records(batch, header):

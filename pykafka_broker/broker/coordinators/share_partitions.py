@@ -257,7 +257,7 @@ class SharePartitions:
             return None
         is_committed_only = self.settings(key.group_id).share_isolation_level == READ_COMMITTED
         aborted = partition_log.aborted_transactions(offset, found.end_offset) if is_committed_only else ()
-        return ReadBatches(found.records.read(), AbortedBatches(aborted))
+        return ReadBatches(partition_log.bytes_of(found.records), AbortedBatches(aborted))
 
     def acquired(self, partition: SharePartition) -> None:
         """Note new locks."""

@@ -31,7 +31,7 @@ from pykafka_broker.log.compaction.request import CleanedSegment, CleanRequest, 
 from pykafka_broker.log.filesystem import Buffer, FileCache, FileSystem, OsFileSystem
 from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
 from pykafka_broker.log.producer_state import find_aborted
-from pykafka_broker.log.scan import ScannedBatch, scan
+from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
 from pykafka_broker.log.segment import CLEANED, MAX_RELATIVE_OFFSET, LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.platform import CREATION_FLAGS, PROCESS_GROUP, give_way
@@ -370,6 +370,8 @@ def main() -> None:
         outcome = PartitionCleaner(OsFileSystem(), request, throttle(request.bytes_per_second)).run()
     except OSError as error:
         outcome = OSError(error.errno, error.strerror, error.filename)
+    except DamagedLog as damage:
+        outcome = damage
     except ValueError as error:
         outcome = ValueError(str(error))
     sys.stdout.buffer.write(pickle.dumps(outcome))

@@ -443,5 +443,8 @@ class Cleaner:
             log.storage_error(error)
 
     def _leave_alone(self, key: PartitionKey, log: PartitionLog, error: Exception) -> None:
-        self.uncleanable[key] = log
-        logger.error("%s-%d can't be cleaned and is left as it is: %s", *key, error)
+        if isinstance(error, DamagedLog):
+            log.met_damage(error)
+        if self._loaded.get(key) is log:
+            self.uncleanable[key] = log
+            logger.error("%s-%d can't be cleaned and is left as it is: %s", *key, error)

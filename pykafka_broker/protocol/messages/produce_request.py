@@ -470,7 +470,7 @@ def _read_v9_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
             return None
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
-        if not count:
+        if count < 1:
             return None
         count -= 1
         stop = at + count
@@ -496,7 +496,7 @@ def _read_v13_single(buffer: Buffer, at: int) -> tuple[Any, ...] | None:
             return None
         if count > 127:
             count, at = uvarint_rest(buffer, at, count)
-        if not count:
+        if count < 1:
             return None
         count -= 1
         stop = at + count

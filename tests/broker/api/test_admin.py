@@ -274,6 +274,8 @@ def test_moves_that_go_nowhere(tmp_path: Path) -> None:
     assert move(node, "/nowhere") == ErrorCode.LOG_DIR_NOT_FOUND
     assert move(node, there.path, "u") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert places(node) == [(here.path, 0, False)]
+    node.broker.logs.take_offline(there, OSError(5, "Input/output error"))
+    assert [move(node, there.path, topic) for topic in ("t", "u")] == [ErrorCode.KAFKA_STORAGE_ERROR] * 2
 
 
 def test_a_directory_that_fails_takes_only_its_own_partitions_along(tmp_path: Path) -> None:

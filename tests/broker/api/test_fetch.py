@@ -121,15 +121,20 @@ def test_what_is_short_is_in_the_answer_and_what_is_long_stays_in_its_file(broke
     assert isinstance(found[1].records, FileSlice)
 
 
-def test_a_disk_that_fails_while_an_answer_is_made(broker: LightBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("version", [1, 11])  # records are converted, and are not
+def test_a_disk_that_fails_while_an_answer_is_made(
+    broker: LightBroker, monkeypatch: pytest.MonkeyPatch, version: int
+) -> None:
     def failing(self: FileSlice) -> bytes:
         raise OSError(errno.EIO, "Input/output error")
 
     broker.add("t")
     broker.partition_log("t", 0).append(batch(b"x"), broker.now)
     monkeypatch.setattr(FileSlice, "read", failing)
-    data = parts(answer(broker, asked({0: 0})))[0]
+    pending = fetch(broker.services, broker.context(ApiKey.FETCH, version), asked({0: 0}))
+    data = parts(pending.result() if isinstance(pending, Future) else pending)[0]
     assert (data.error_code, data.records) == (ErrorCode.KAFKA_STORAGE_ERROR, b"")
+    assert [directory.online for directory in broker.services.logs.directories] == [False]
 
 
 def test_the_total_limit_is_shared(broker: LightBroker) -> None:
@@ -251,11 +256,11 @@ class TestSessions:
         broker.partition_log("t", 1).append(batch(b"x"), broker.now)
         assert list(parts(answer(broker, asked({}, session=(100, 2), max_wait_ms=0)))) == [1]
 
-    def test_after_a_disk_that_failed_the_offsets_are_told_again(
+    def test_after_a_read_that_failed_the_offsets_are_told_again(
         self, broker: LightBroker, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def failing(self: FileSlice) -> bytes:
-            raise OSError(errno.EIO, "Input/output error")
+            raise OSError(errno.EMFILE, "Too many open files")
 
         broker.add("t")
         answer(broker, asked({0: 0}, session=(0, 0), max_wait_ms=0))

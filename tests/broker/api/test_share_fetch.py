@@ -6,6 +6,7 @@ also sends the part of a batch that still fits.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from pykafka_broker.broker.api.share_fetch import ACQUIRE_MODES, EXACTLY, ShareReader
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.coordinators.share.state import ShareKey
+from pykafka_broker.log.filesystem import FileSlice
 from pykafka_broker.log.index import AbortedTransaction
 from pykafka_broker.log.partition_log import Origin, PartitionLog
 from pykafka_broker.protocol.enums import ConfigResourceType
@@ -164,6 +166,17 @@ def test_a_missing_partition_is_refused_beyond_the_limits_too(world: World, max_
     [place] = world.add("t", 100)
     found = world.reader(MB, max_records=max_records).read([place, (place[0], -1)], NOW)
     assert [one.error_code for one in found.values()] == [0, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
+
+
+def test_a_disk_that_fails_is_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(self: FileSlice) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    places = world.add("t", 1000)
+    monkeypatch.setattr(FileSlice, "read", failing)
+    found = world.reader(MB).read(places, NOW)
+    assert [one.error_code for one in found.values()] == [ErrorCode.KAFKA_STORAGE_ERROR]
+    assert [directory.online for directory in world.broker.services.logs.directories] == [False]
 
 
 def test_aborted_transactions_are_passed_over_in_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,3 +52,19 @@ def test_the_first_request_of_all_may_commit_one(node: RealBroker) -> None:
 def test_later_versions_need_a_coordinator_that_was_looked_for(node: RealBroker) -> None:
     assert fetched(node, 1) == (-1, ErrorCode.NOT_COORDINATOR)
     assert committed(node, 2) == ErrorCode.NOT_COORDINATOR
+
+
+@pytest.mark.parametrize("version", [2, 9, 10])
+def test_any_broker_knows_which_partitions_there_are(node: RealBroker, version: int) -> None:
+    """Apache Kafka 4.4.0 was asked the same."""
+    by_ids, topic_id = version >= 10, node.broker.image.topics["t"].id
+    asked = [
+        OffsetCommitRequestTopic(
+            "" if by_ids else name, id_ if by_ids else bytes(16), [OffsetCommitRequestPartition(index) for index in of]
+        )
+        for name, id_, of in (("t", topic_id, [0, 1]), ("gone", b"\7" * 16, [0]))
+    ]
+    there, gone = node.call(OffsetCommitRequest("g", topics=asked), version).topics
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [one.error_code for one in there.partitions] == [ErrorCode.NOT_COORDINATOR, unknown]
+    assert [one.error_code for one in gone.partitions] == [ErrorCode.UNKNOWN_TOPIC_ID if by_ids else unknown]

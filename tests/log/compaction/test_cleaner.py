@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 
-from pykafka_broker.log.compaction import cleaner
+from pykafka_broker.errors import ApiError
+from pykafka_broker.log.compaction import clean, cleaner
 from pykafka_broker.log.compaction.clean import CleaningProcesses, CleaningStopped
 from pykafka_broker.log.compaction.cleaner import candidate, make_request
-from pykafka_broker.log.filesystem import FileStat
+from pykafka_broker.log.filesystem import FileStat, FileSystem, OsFileSystem
 from pykafka_broker.log.jobs import Job, run_inline
-from pykafka_broker.log.manager import LogManager
+from pykafka_broker.log.manager import LogListener, LogManager
 from pykafka_broker.log.partition_log import Origin, PartitionLog
+from pykafka_broker.protocol.enums import PartitionKey
+from pykafka_broker.records.header import HEADER_SIZE, MAGIC_OFFSET
 from tests.log.compaction.test_clean import compacted, put, records
 from tests.log.support import NOW, TOPIC_ID, FailingFileSystem, SweptFileSystem, batch, manager, marker, topic_config
 
@@ -34,7 +37,7 @@ class StatNoted(FailingFileSystem):
         return super().stat(path)
 
 
-def started(path: Path, fs: FailingFileSystem | None = None, log_dirs: str | None = None, **more: object) -> LogManager:
+def started(path: Path, fs: FileSystem | None = None, log_dirs: str | None = None, **more: object) -> LogManager:
     logs = manager(path, fs, log_dirs=log_dirs or f"{path}/logs")
     settings = {"segment_bytes": 2000, "cleanup_policy": ["compact"], "min_cleanable_dirty_ratio": 0.5, **more}
     logs.topic_config = lambda topic: topic_config(**settings)
@@ -221,6 +224,35 @@ def test_a_log_whose_age_can_not_be_read_keeps_no_other_from_being_cleaned(
     else:
         assert list(logs.cleaner.uncleanable) == [("bad", 0)]
         assert len(records(good)) < 40
+
+
+class Spares(LogListener):
+    """A listener that can spare every log."""
+
+    def can_spare(self, partition: PartitionKey) -> bool:
+        return True
+
+
+@pytest.mark.parametrize("met", ["ahead of a cleaning", "by a cleaning", "in a process of its own"])
+def test_damage_takes_a_log_out_of_service_where_another_replica_can_lead(
+    tmp_path: Path, met: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if met == "in a process of its own":
+        monkeypatch.setattr(clean, "_SMALL_BYTES", 0)
+    logs = started(tmp_path, min_compaction_lag_ms=1000 if met == "ahead of a cleaning" else 0)
+    log = fill(logs, "bad")
+    logs.shutdown(NOW)
+    logs = started(tmp_path, OsFileSystem(), min_compaction_lag_ms=1000 if met == "ahead of a cleaning" else 0)
+    logs.listener, log = Spares(), logs.get("bad", 0)
+    with open(log.segments.first.log.path, "r+b") as file:
+        file.seek(MAGIC_OFFSET if met == "ahead of a cleaning" else HEADER_SIZE)
+        file.write(b"\x7f")
+    logs.on_deadline(NOW + BACKOFF)
+    assert ("bad", 0) in logs.damaged
+    logs.on_deadline(NOW + 2 * BACKOFF)
+    assert not logs.cleaner.uncleanable
+    with pytest.raises(ApiError, match="is damaged at byte 0"):
+        logs.get("bad", 0)
 
 
 def test_a_short_lag_rolls_the_segment(tmp_path: Path) -> None:
