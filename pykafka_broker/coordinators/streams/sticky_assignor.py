@@ -40,12 +40,8 @@ def assign_tasks(
     """
     assignment = _Assignment(members)
     # Partition by partition, so that a member keeps tasks of several subtopologies.
-    tasks = [
-        (name, partition)
-        for partition in range(max(task_counts.values(), default=0))
-        for name in sorted(task_counts)
-        if partition < task_counts[name]
-    ]
+    in_order = sorted((partition, name) for name, count in task_counts.items() for partition in range(count))
+    tasks = [(name, partition) for partition, name in in_order]
     if members:
         assignment.assign_active(tasks)
         assignment.assign_standby([task for task in tasks if task[0] in stateful], standbys, len(tasks))
