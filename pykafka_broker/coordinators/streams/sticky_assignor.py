@@ -81,9 +81,9 @@ class _Process:
         self._queue = None
 
     def give_to_least_loaded(self, task: Task, *, active: bool) -> None:
-        if self._queue is None:
-            self._queue = JavaQueue(self.members, lambda member: member.load)
         queue = self._queue
+        if queue is None:
+            queue = JavaQueue(self.members, lambda member: len(member.active) + len(member.standby))
         member = queue.take()
         self.give(task, member.active if active else member.standby)
         queue.add(member)
