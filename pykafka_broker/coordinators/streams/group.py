@@ -1,10 +1,10 @@
 """The state of a streams group (KIP-1071): tasks, members, the group, and their records; the way to a target.
 
-Rule: the state in records is hard state and changes by replay alone. Four things are soft and begin anew with the
+Rule: the state in records is hard state and changes by replay alone. Five things are soft and begin anew with the
 broker: how the topology fits the topics (`configured`), the member that asked for a shutdown, the epoch of the endpoint
-information, and the offsets that members report of their tasks' state. A task is one partition of one subtopology.
-Collections of tasks are never changed once they are made, so a member and its copy share them; a subtopology without
-tasks is left out.
+information, the offsets that members report of their tasks' state, and whether targets are being computed. A task is
+one partition of one subtopology. Collections of tasks are never changed once they are made, so a member and its copy
+share them; a subtopology without tasks is left out.
 
 A member first gives back the tasks that are not in its target; only then does it follow the group to the new epoch. An
 active task comes when no member has it active any more, and no task comes to a process that still has the task in
@@ -243,6 +243,7 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.endpoint_epoch = 0
         self.task_offsets: dict[str, dict[Task, int]] = {}  # by member id, as reported last
         self.task_end_offsets: dict[str, dict[Task, int]] = {}
+        self.is_assigning = False  # targets are being computed in steps
         self._holders: dict[Task, tuple[str, ...]] = {}  # the ids of the members that have a task
 
     # Questions of the table and of the offsets
