@@ -54,7 +54,7 @@ _REASONS = [
         ("a token or a ticket is got when this broker logs in", r"sasl\.(login|kerberos)"),
         ("clients of mechanisms are the project's own", r"sasl\.client"),
         ("dead letters of share groups are written by this broker's own class", r"group\.share\.dlq"),
-        ("what has to be assigned is computed at once", r".*assignor\.offload"),
+        ("targets are computed on the one event loop", r".*assignor\.offload"),
         ("no streams task warms up, as in Kafka 4.4", r".*warmup"),
         ("there is no tiered storage", r".*(remote\.|local\.retention)|follower\.fetch\.last\.tiered"),
         ("no quorum here has several voters", r"controller\.quorum"),

@@ -12,7 +12,7 @@ nothing has changed and every waiting request gets the error.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, lru_cache
 from struct import Struct
 from typing import Any, Generic, NamedTuple, TypeVar
@@ -107,10 +107,12 @@ class CoordinatorResult(Generic[R]):
         hand the result back.
     completions: Answers to requests that waited under these tokens, released with the same records.
     take_back: Undoes what the call has changed besides the records; to be called if the log refuses the records.
+    later: Long work that begins once the log has the records. Yields None where others may have their turn, and results
+        of its own.
     key: The group id or transactional id that the call is about; its hash names the log for the records.
     """
 
-    __slots__ = ("completions", "key", "records", "reply", "take_back")
+    __slots__ = ("completions", "key", "later", "records", "reply", "take_back")
 
     def __init__(
         self,
@@ -123,6 +125,7 @@ class CoordinatorResult(Generic[R]):
         self.completions: list[tuple[Token, Any]] = []
         self.key = key
         self.take_back: Callable[[], None] | None = None
+        self.later: Iterator[CoordinatorResult[None] | None] | None = None
 
     def complete(self, token: Token, reply: Any) -> None:
         self.completions.append((token, reply))

@@ -66,6 +66,11 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.messages.push_telemetry_request import PushTelemetryRequest
 from pykafka_broker.protocol.messages.renew_delegation_token_request import RenewDelegationTokenRequest
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
+    StreamsGroupHeartbeatRequest,
+    Subtopology,
+    Topology,
+)
 from pykafka_broker.protocol.stored.delegation_token_record import DelegationTokenRecord
 from tests.broker.support import batch
 from tests.broker.turns import SlowBroker
@@ -434,4 +439,21 @@ def test_very_many_groups_forget_a_deleted_topic_in_slices(tmp_path: Path) -> No
         turns += node.counted_turn()
     assert list(offsets.groups) == [last], "an offset of the topic that was made anew is another one"
     assert offsets.committed(last)["t"][0].offset == 2
+    assert max(turns) < 0.5 * sum(turns)
+
+
+def test_very_many_tasks_of_a_streams_group_are_assigned_in_slices(tmp_path: Path) -> None:
+    node, width = SlowBroker(tmp_path, **SMALL, **{"group.streams.initial.rebalance.delay.ms": "0"}), 2_500
+    node.answered(CreateTopicsRequest([CreatableTopic("wide", width, 1)], 1000), 7)
+    node.call(FindCoordinatorRequest("g"), 2)
+    topology = Topology(0, [Subtopology(name, ["wide"]) for name in names("s", 8)])
+    join = StreamsGroupHeartbeatRequest("g", "m", 0, rebalance_timeout_ms=1000, topology=topology, process_id="p")
+    join.active_tasks, join.standby_tasks, join.warmup_tasks = [], [], []
+    turns = node.calls(join, 0)
+    assert node.reply.active_tasks == []
+    assert node.next
+    while node.next:
+        turns += node.counted_turn()
+    told = node.answered(StreamsGroupHeartbeatRequest("g", "m", node.reply.member_epoch), 0)
+    assert sum(len(each.partitions) for each in told.active_tasks) == 8 * width
     assert max(turns) < 0.5 * sum(turns)

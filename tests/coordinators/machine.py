@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from itertools import count
+from collections.abc import Callable, Iterator, Mapping
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 from pykafka_broker.config import BrokerConfig
@@ -74,6 +74,7 @@ class Machine:
         self.now = START
         self.log: list[tuple[CoordinatorRecord, int]] = []  # with the producer id of a transaction's records
         self.answers: dict[Any, Any] = {}  # to requests that waited, by token
+        self.later: list[Iterator[CoordinatorResult[None] | None]] = []  # long work, done at `go_on`
         self._ids = count(1)
         self.versions = count(1)
         self.coordinator = self._new()
@@ -97,8 +98,22 @@ class Machine:
         for token, reply in effects.completions:
             assert token not in self.answers, "a request is answered once"
             self.answers[token] = reply
+        if effects.later is not None:
+            self.later.append(effects.later)
         self._check_deadlines()
         return effects.reply
+
+    def begin(self) -> None:
+        """Do the first part of long work."""
+        for each in self.later:
+            assert next(each) is None
+
+    def go_on(self) -> None:
+        """Do long work to its end."""
+        works, self.later = self.later, []
+        for effects in chain.from_iterable(works):
+            if effects is not None:
+                self.run(effects)
 
     def _check_deadlines(self) -> None:
         """Assert that every deadline of a member is of a member of the group, or of one that may join, and that every

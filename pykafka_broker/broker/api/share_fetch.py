@@ -176,7 +176,7 @@ def _acknowledge(
                 without.append(key)
                 continue
             has_acks = True
-            while not (before := services.shares.partitions.before(share_key)).done:
+            for before in services.shares.partitions.before(share_key, member_id):
                 has_waited = True
                 _show(taken)
                 yield before

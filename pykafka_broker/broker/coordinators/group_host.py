@@ -249,6 +249,15 @@ class GroupHost:
             raise
         if effects.completions:
             self.committed(effects.key).add_done_callback(partial(_complete, effects.completions))
+        if effects.later is not None:
+            self._node.slices.unasked(self._go_on(effects.later))
+
+    def _go_on(self, later: Iterator[CoordinatorResult[None] | None]) -> Steps[None]:
+        for effects in later:
+            if effects is None:
+                yield None
+            else:
+                self._apply_unasked([effects])
 
     def _append_all(self, effects: CoordinatorResult[Any]) -> None:
         try:

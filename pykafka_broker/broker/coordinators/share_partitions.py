@@ -8,14 +8,14 @@ waits for its answer, and a change of a share partition waits for the change bef
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pykafka_broker.broker.coordinators.coordinator_log import ANOTHER_TIME
 from pykafka_broker.broker.node import ServerNode
 from pykafka_broker.broker.partitions.partition import Partition
-from pykafka_broker.broker.waiting.future import DONE, Future
+from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.cluster.features import has_dead_letters
 from pykafka_broker.config.group import GroupConfig
 from pykafka_broker.config.values import reset_duration_ms
@@ -131,6 +131,7 @@ class SharePartitions:
         self._partitions: dict[ShareKey, SharePartition] = {}
         self._made_in: dict[ShareKey, int] = {}  # the leader epoch of the partition that is read
         self._writing: dict[ShareKey, Future[Any]] = {}  # changes on their way to other nodes
+        self._waiting: list[tuple[ShareKey, str]] = []  # by key and member id: acknowledgements behind such changes
         self._letters: DeadLetterWriter | None = None  # made for the first letter
         self._done_letters: dict[ShareKey, list[DeadLetters]] = {}  # of records that are not archived yet
         self._due: int | None = None  # no lock ends before
@@ -265,10 +266,17 @@ class SharePartitions:
 
     # -- acknowledging
 
-    def before(self, key: ShareKey) -> Future[None]:
-        """Return the future of writes to finish before an acknowledgement."""
-        writing = self._writing.get(key)
-        return DONE if writing is None else writing.settled()
+    def before(self, key: ShareKey, member_id: str) -> Iterator[Future[None]]:
+        """Yield writes to wait for before an acknowledgement; meanwhile no lock of the member ends.
+
+        Kafka decides about an acknowledgement when the request comes, whatever is being written.
+        """
+        while (writing := self._writing.get(key)) is not None:
+            self._waiting.append((key, member_id))
+            try:
+                yield writing.settled()
+            finally:
+                self._waiting.remove((key, member_id))
 
     def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> Acknowledged:
         """Acknowledge records of a member.
@@ -438,6 +446,7 @@ class SharePartitions:
             if key in self._writing:
                 continue  # when that is over this is looked at again
             if partition.due is not None and partition.due <= now:
-                self._free(key, partition, partial(partition.on_deadline, now), now)
+                waiting = {member_id for of, member_id in self._waiting if of == key}
+                self._free(key, partition, partial(partition.on_deadline, now, waiting), now)
             if partition.due is not None and partition.due > now:
                 self._await(partition.due)

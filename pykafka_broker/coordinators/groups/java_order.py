@@ -155,11 +155,12 @@ class JavaQueue(Generic[T]):
             return first[1]
         rank, at = last[0], 0
         while (child := 2 * at + 1) < count:
-            if child + 1 < count and heap[child + 1][0] < heap[child][0]:
-                child += 1
-            if rank <= heap[child][0]:
+            lower = heap[child]
+            if child + 1 < count and (other := heap[child + 1])[0] < lower[0]:
+                lower, child = other, child + 1
+            if rank <= lower[0]:
                 break
-            heap[at] = heap[child]
+            heap[at] = lower
             at = child
         heap[at] = last
         return first[1]

@@ -482,9 +482,15 @@ class SharePartition:
         """
         return self._free([run for run in self._acquired() if run.member == member], limits, store)
 
-    def on_deadline(self, now: int, limits: SharePartitionLimits, store: Store) -> Callable[[], None] | None:
-        """Free records after the end of the lock; calling the result puts the change into effect."""
-        freed = self._free([run for run in self._acquired() if run.deadline <= now], limits, store)
+    def on_deadline(
+        self, now: int, waiting: Collection[str], limits: SharePartitionLimits, store: Store
+    ) -> Callable[[], None] | None:
+        """Free records after the end of the lock; calling the result puts the change into effect.
+
+        waiting: The ids of members with an acknowledgement that waits; their records stay.
+        """
+        over = [run for run in self._acquired() if run.deadline <= now and run.member not in waiting]
+        freed = self._free(over, limits, store)
         if freed is None:
             self._look_at_locks()
         return freed

@@ -1,10 +1,10 @@
 """The state of a streams group (KIP-1071): tasks, members, the group, and their records; the way to a target.
 
-Rule: the state in records is hard state and changes by replay alone. Four things are soft and begin anew with the
+Rule: the state in records is hard state and changes by replay alone. Five things are soft and begin anew with the
 broker: how the topology fits the topics (`configured`), the member that asked for a shutdown, the epoch of the endpoint
-information, and the offsets that members report of their tasks' state. A task is one partition of one subtopology.
-Collections of tasks are never changed once they are made, so a member and its copy share them; a subtopology without
-tasks is left out.
+information, the offsets that members report of their tasks' state, and whether targets are being computed. A task is
+one partition of one subtopology. Collections of tasks are never changed once they are made, so a member and its copy
+share them; a subtopology without tasks is left out.
 
 A member first gives back the tasks that are not in its target; only then does it follow the group to the new epoch. An
 active task comes when no member has it active any more, and no task comes to a process that still has the task in
@@ -13,7 +13,7 @@ another role: a state directory can be open once only.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pykafka_broker.coordinators.groups.epoch_group import (
@@ -199,6 +199,18 @@ class StreamsGroupMember(ReconciledGroupMember):
         for owned in (self.assigned, self.revoking):
             yield from (_stored_active_tasks(owned.active), _stored_tasks(owned.standby), _stored_tasks(owned.warmup))
 
+    def tasks(self) -> frozenset[Task]:
+        """Return the tasks of all roles, also those to give back."""
+        return frozenset(task for owned in (self.assigned, self.revoking) for role in owned for task in pairs(role))
+
+    def roles_of(self, task: Task) -> list[bool]:
+        """Return for each role whether the member has the task, or has to give it back."""
+        name, partition = task
+        return [
+            partition in assigned.get(name, ()) or partition in revoking.get(name, ())
+            for assigned, revoking in zip(self.assigned, self.revoking, strict=True)
+        ]
+
     def assigned_since(self, subtopology: str | None, partition: int) -> int | None:
         """Return the epoch since which an active task is the member's, also while revoked; None for others."""
         for owned in (self.assigned, self.revoking):
@@ -231,6 +243,8 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.endpoint_epoch = 0
         self.task_offsets: dict[str, dict[Task, int]] = {}  # by member id, as reported last
         self.task_end_offsets: dict[str, dict[Task, int]] = {}
+        self.is_assigning = False  # targets are being computed in steps
+        self._holders: dict[Task, tuple[str, ...]] = {}  # the ids of the members that have a task
 
     # Questions of the table and of the offsets
 
@@ -314,7 +328,29 @@ class StreamsGroup(ReconciledGroup[StreamsGroupMember, TasksTuple]):
         self.shown = None
         self._required = self._read_by = None
 
+    def holders(self, task: Task) -> list[StreamsGroupMember]:
+        """Return the members that have a task in any role, or have to give it back."""
+        return [self.members[member_id] for member_id in self._holders.get(task, ())]
+
+    def _follow_tasks(self, member_id: str, tasks: frozenset[Task]) -> None:
+        """Note the tasks that a member has from now on."""
+        known = self.members.get(member_id)
+        before = frozenset[Task]() if known is None else known.tasks()
+        for task in before - tasks:
+            left = tuple(each for each in self._holders[task] if each != member_id)
+            if left:
+                self._holders[task] = left
+            else:
+                del self._holders[task]
+        for task in tasks - before:
+            self._holders[task] = (*self._holders.get(task, ()), member_id)
+
+    def set_member(self, member: StreamsGroupMember) -> None:
+        self._follow_tasks(member.member_id, member.tasks())
+        super().set_member(member)
+
     def remove_member(self, member_id: str) -> None:
+        self._follow_tasks(member_id, frozenset())
         super().remove_member(member_id)
         self.task_offsets.pop(member_id, None)
         self.task_end_offsets.pop(member_id, None)
@@ -349,12 +385,6 @@ class _Held(NamedTuple):
     @classmethod
     def of(cls, tasks: TasksTuple | TasksTupleWithEpochs) -> _Held:
         return cls(*(frozenset(pairs(role)) for role in tasks))
-
-
-def _among(wanted: Tasks, tasks: Mapping[str, Collection[int]]) -> Iterable[Task]:
-    """Return the tasks that are in both collections."""
-    names = wanted.keys() & tasks.keys()
-    return [(name, partition) for name in names for partition in wanted[name] if partition in tasks[name]]
 
 
 class TaskReconciliation:
@@ -405,16 +435,17 @@ class TaskReconciliation:
 
         Tasks that the member has already may be among the result too.
         """
-        new = collect(task for role, before in zip(self._target, has, strict=True) for task in role - before)
         active: set[Task] = set()  # tasks that any member has active
         here: tuple[set[Task], set[Task], set[Task]] = (set(), set(), set())  # of the member's process, by role
-        for other in self._group.members.values() if new else ():
-            is_here = other.process_id == self._member.process_id
-            for owned in (other.assigned, other.revoking):
-                active.update(_among(new, owned.active))
-                if is_here:
-                    for tasks, role in zip(here, owned, strict=True):
-                        tasks.update(_among(new, role))
+        for task in frozenset().union(*(role - before for role, before in zip(self._target, has, strict=True))):
+            for other in self._group.holders(task):
+                roles = other.roles_of(task)
+                if roles[0]:
+                    active.add(task)
+                if other.process_id == self._member.process_id:
+                    for tasks, has_it in zip(here, roles, strict=True):
+                        if has_it:
+                            tasks.add(task)
         mine = _Held(*map(frozenset, here))
         if not self._converts:
             in_any_role = mine.active | mine.standby | mine.warmup

@@ -3,15 +3,16 @@
 Rule: a heartbeat works on a copy of its member, and its changes become records; most heartbeats make none. The caller
 creates missing internal topics: `missing_topics` of the result names them. The order of the checks and the words of
 errors are Kafka's, and what Kafka does not support yet is refused in the same way: patterns as source topics, and
-before 4.4 static members, task offsets and warm-up tasks. A member first gives back the tasks that are not in its
-target; only then does it follow the group to the new epoch. An active task comes when no member has it active any more,
-and no task comes to a process that still has the task in another role: a state directory can be open once only. The
-group coordinator alone reads this file, which is the streams protocol as a whole.
+before 4.4 static members, task offsets and warm-up tasks. Targets of many tasks are computed in steps after the answer,
+as if in another thread. A member first gives back the tasks that are not in its target; only then does it follow the
+group to the new epoch. An active task comes when no member has it active any more, and no task comes to a process that
+still has the task in another role: a state directory can be open once only. The group coordinator alone reads this
+file, which is the streams protocol as a whole.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
@@ -271,11 +272,10 @@ class StreamsProtocol(EpochProtocol[StreamsGroup]):
             super().on_timer(key, group, result, now)
 
     def _end_delay(self, group: StreamsGroup, result: CoordinatorResult[Any], now: int) -> None:
-        if group.is_empty or group.epoch <= group.assignment_epoch or group.configured is None:
+        if group.is_empty or group.is_assigning or group.epoch <= group.assignment_epoch or group.configured is None:
             return
         members = list(group.members.values())
-        owned, configs = tasks_to_keep(self._table, group, members), group.assignment_configs
-        next_targets(group, members, owned, group.configured, configs, group.epoch, now, result.records)
+        next_targets(self._table, group, members, group.configured, group.assignment_configs, group.epoch, result, now)
 
 
 def _has_only(request: StreamsGroupHeartbeatRequest, owned: TasksTupleWithEpochs) -> bool:
@@ -433,6 +433,7 @@ def check_tasks(task_counts: Mapping[str, int], *reported: list[TaskIds] | None)
 
 STANDBYS = "num.standby.replicas"
 RACK_TAGS = "rack.aware.assignment.tags"
+STEPS_AT_ONCE = 50  # of an assignor: of groups with some thousand tasks
 _RECOVERY_LAG_FROM = 1
 
 
@@ -446,19 +447,23 @@ def tasks_to_keep(
 
 
 def next_targets(
+    table: GroupTable,
     group: StreamsGroup,
     members: list[StreamsGroupMember],
-    owned: Mapping[str, TasksTuple],
     configured: ConfiguredTopology,
     configs: dict[str, str],
     epoch: int,
+    result: CoordinatorResult[Any],
     now: int,
-    records: list[CoordinatorRecord],
-) -> dict[str, TasksTuple]:
+) -> dict[str, TasksTuple] | None:
     """Compute the members' targets for a group epoch, and add records for changed targets.
 
-    While the topology does not fit, no member has a task. owned: The tasks that each member keeps if it can.
+    While the topology does not fit, no member has a task.
+
+    Returns:
+        None for a group with many tasks: `result.later` goes on, and later heartbeats find the targets.
     """
+    owned = tasks_to_keep(table, group, members)
     specs = {
         member.member_id: TaskMemberSpec(
             member.process_id, owned[member.member_id], group.task_offsets.get(member.member_id, {})
@@ -466,9 +471,39 @@ def next_targets(
         for member in group.in_table_order(members)
     }
     task_counts = configured.task_counts if configured.is_ready else {}
-    targets = assign_tasks(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
-    records += group.target_records(targets, epoch, now)
-    return targets
+    steps = assign_tasks(specs, task_counts, configured.stateful, int(configs.get(STANDBYS, "0")))
+    try:
+        for _ in range(STEPS_AT_ONCE):
+            next(steps)
+    except StopIteration as end:
+        targets: dict[str, TasksTuple] = end.value
+        result.records += group.target_records(targets, epoch, now)
+        return targets
+    result.later = targets_later(table, group.group_id, epoch, steps, now)
+    return None
+
+
+def targets_later(
+    table: GroupTable, group_id: str, epoch: int, steps: Generator[None, None, dict[str, TasksTuple]], now: int
+) -> Iterator[CoordinatorResult[None] | None]:
+    """Go on with the steps of an assignor, then record the targets, as Kafka does after work in another thread.
+
+    Meanwhile the group may have gone, or members have come and gone, which begins another group epoch. A static member
+    that has come back under another id begins none: the next heartbeat begins the assignment anew.
+    """
+    group = table.groups.get(group_id)
+    if not isinstance(group, StreamsGroup):
+        return
+    group.is_assigning = True
+    try:
+        targets = yield from steps
+    finally:
+        group.is_assigning = False
+    if table.groups.get(group_id) is not group or epoch <= group.assignment_epoch:
+        return
+    of_members = {member_id: target for member_id, target in targets.items() if member_id in group.members}
+    if len(of_members) == len(targets) or epoch < group.epoch:
+        yield CoordinatorResult(records=group.target_records(of_members, epoch, now), key=group_id)
 
 
 class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
@@ -487,6 +522,7 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
         now: int,
     ) -> None:
         super().__init__(table, group, before, result, now)
+        self._result = result
         self.statuses: list[Status] = []
         self._begins_epoch = False
 
@@ -561,22 +597,17 @@ class StreamsMemberChange(EpochChange[StreamsGroup, StreamsGroupMember]):
         if is_delayed:
             self._note_delay("initial rebalance delay")
             return group.assignment_epoch, NOTHING
-        if self.group_epoch <= group.assignment_epoch:
+        if self.group_epoch <= group.assignment_epoch or group.is_assigning:
             return group.assignment_epoch, group.target_of(self.member)
         if not group.may_retarget(interval_ms, self._now):
             self._note_delay("assignment interval")
             return group.assignment_epoch, group.target_of(self.member)
         members = self.members()
         targets = next_targets(
-            group,
-            members,
-            tasks_to_keep(self._table, group, members),
-            self.configured,
-            configs,
-            self.group_epoch,
-            self._now,
-            self.records,
+            self._table, group, members, self.configured, configs, self.group_epoch, self._result, self._now
         )
+        if targets is None:
+            return group.assignment_epoch, group.target_of(self.member)
         return self.group_epoch, targets[self.member.member_id]
 
     def _note_delay(self, what: str) -> None:

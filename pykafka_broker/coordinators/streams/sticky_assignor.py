@@ -6,17 +6,22 @@ an offset of the task, and then the least loaded process. Standby tasks, copies 
 process with another copy. Tags, racks and end offsets play no part, and no task warms up: a Kafka 4.4.0 that is asked
 with and without them assigns the same (KIP-1357 has only brought their settings so far).
 
+The work goes in steps: an assignment of many thousand tasks takes up to a second, in which others are to be served.
+
 Between equals Kafka's choice rests on the order of Java's collections, so this file keeps tables and queues as Kafka
 has them: `tests/coordinators/streams/tasks` compares the outcome.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Generator, Iterable, Mapping
 from typing import NamedTuple
 
 from pykafka_broker.coordinators.groups.java_order import JavaQueue, in_hash_order, in_order_of_absent_keys
 from pykafka_broker.coordinators.streams.group import Task, TasksTuple, collect, pairs
+from pykafka_broker.steps import Pace
+
+_ITEMS_OF_A_QUEUE = 4  # a look for the least loaded process, as items of `Pace`
 
 
 class TaskMemberSpec(NamedTuple):
@@ -29,8 +34,8 @@ class TaskMemberSpec(NamedTuple):
 
 def assign_tasks(
     members: Mapping[str, TaskMemberSpec], task_counts: Mapping[str, int], stateful: Collection[str], standbys: int
-) -> dict[str, TasksTuple]:
-    """Return a target for every member.
+) -> Generator[None, None, dict[str, TasksTuple]]:
+    """Return a target for every member, in steps.
 
     Args:
         members: The members in the order of the group's table.
@@ -40,16 +45,13 @@ def assign_tasks(
     """
     assignment = _Assignment(members)
     # Partition by partition, so that a member keeps tasks of several subtopologies.
-    tasks = [
-        (name, partition)
-        for partition in range(max(task_counts.values(), default=0))
-        for name in sorted(task_counts)
-        if partition < task_counts[name]
-    ]
+    in_order = sorted((partition, name) for name, count in task_counts.items() for partition in range(count))
+    tasks = [(name, partition) for partition, name in in_order]
     if members:
-        assignment.assign_active(tasks)
-        assignment.assign_standby([task for task in tasks if task[0] in stateful], standbys, len(tasks))
-    return assignment.targets()
+        yield from assignment.read(members)
+        yield from assignment.assign_active(tasks)
+        yield from assignment.assign_standby([task for task in tasks if task[0] in stateful], standbys, len(tasks))
+    return (yield from assignment.targets())
 
 
 class _Member:
@@ -85,9 +87,9 @@ class _Process:
         self._queue = None
 
     def give_to_least_loaded(self, task: Task, *, active: bool) -> None:
-        if self._queue is None:
-            self._queue = JavaQueue(self.members, lambda member: member.load)
         queue = self._queue
+        if queue is None:
+            queue = JavaQueue(self.members, lambda member: len(member.active) + len(member.standby))
         member = queue.take()
         self.give(task, member.active if active else member.standby)
         queue.add(member)
@@ -123,6 +125,11 @@ class _Assignment:
             self._processes[process_id].members = [self._members[member_id] for member_id in in_hash_order(threads)]
         self._active_owners: dict[Task, _Member] = {}
         self._standby_owners: dict[Task, list[_Member]] = {}
+        self._offsets: dict[Task, dict[_Member, int]] = {}
+        self._pace = Pace()
+
+    def read(self, members: Mapping[str, TaskMemberSpec]) -> Generator[None, None, None]:
+        """Take in what the members have and have reported."""
         reports: dict[Task, list[tuple[int, _Member]]] = {}
         for member_id, member in self._members.items():
             spec = members[member_id]
@@ -131,29 +138,40 @@ class _Assignment:
                 self._standby_owners.setdefault(task, []).append(member)
             for task, offset in spec.offsets.items():
                 reports.setdefault(task, []).append((offset, member))
+            if self._pace.due(sum(map(len, spec.before.active.values())) + len(spec.offsets) + 1):
+                yield
         self._offsets = {task: {member: offset for offset, member in found} for task, found in reports.items()}
 
-    def targets(self) -> dict[str, TasksTuple]:
-        return {
-            member.id: TasksTuple(collect(member.active), collect(member.standby)) for member in self._members.values()
-        }
+    def targets(self) -> Generator[None, None, dict[str, TasksTuple]]:
+        found = {}
+        for member in self._members.values():
+            found[member.id] = TasksTuple(collect(member.active), collect(member.standby))
+            if self._pace.due(member.load + 1):
+                yield
+        return found
 
     # Active tasks
 
-    def assign_active(self, tasks: list[Task]) -> None:
+    def assign_active(self, tasks: list[Task]) -> Generator[None, None, None]:
         quota = _Quota(len(tasks), len(self._members))
         rest, last = list[Task](), list[Task]()
         for task in tasks:
             if not self._give_active(task, self._active_owners.get(task), quota):
                 rest.append(task)
+            if self._pace.due():
+                yield
         for task in rest:
             if not self._give_active(task, self._best(self._with_state(task)), quota):
                 last.append(task)
+            if self._pace.due():
+                yield
         processes = self._by_load()
         for task in sorted(last):
             process = processes.take()
             process.give_to_least_loaded(task, active=True)
             processes.add(process)
+            if self._pace.due(_ITEMS_OF_A_QUEUE):
+                yield
 
     def _give_active(self, task: Task, member: _Member | None, quota: _Quota) -> bool:
         """Give the task to the member if it has room; return whether it has."""
@@ -165,7 +183,7 @@ class _Assignment:
 
     # Standby tasks
 
-    def assign_standby(self, tasks: list[Task], copies: int, active: int) -> None:
+    def assign_standby(self, tasks: list[Task], copies: int, active: int) -> Generator[None, None, None]:
         """Assign copies first to members with state, up to an even share of all tasks, then to the least loaded."""
         quota = _Quota(active + len(tasks) * copies, len(self._members))
         rest: list[tuple[Task, int]] = []
@@ -174,11 +192,15 @@ class _Assignment:
                 if not self._give_standby_to_member_with_state(task, quota):
                     rest.append((task, left))
                     break
+            if self._pace.due():
+                yield
         processes = self._by_load()
         for task, left in sorted(rest, reverse=True):
             for _ in range(left):
                 if not _give_standby_to_least_loaded(task, processes):
                     break
+            if self._pace.due(_ITEMS_OF_A_QUEUE * left):
+                yield
 
     def _give_standby_to_member_with_state(self, task: Task, quota: _Quota) -> bool:
         active = self._active_owners.get(task)

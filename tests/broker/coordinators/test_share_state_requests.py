@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from pykafka_broker.broker.coordinators.share_host import INITIALIZE, READ, WRITE, StateRequest, StateRequests, _Attempt
+from pykafka_broker.broker.waiting.future import Slices
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from pykafka_broker.coordinators.record import decode
 from pykafka_broker.coordinators.share.state import ShareKey
@@ -257,6 +258,30 @@ def test_one_change_waits_for_the_one_before_it(nodes: Neighbourhood) -> None:
         ErrorCode.NONE,
     ]
     assert got(nodes.call(1, fetching(nodes, 4), 1)) == [(2, 2, 2)]
+
+
+def test_a_lock_does_not_end_while_its_acknowledgement_waits(nodes: Neighbourhood) -> None:
+    """Kafka accepts an acknowledgement when it comes; here it waits for the change before, longer than its lock."""
+    later: list[Callable[[], None]] = []
+    services = nodes[1].whole.services
+    services.slices = services.node.slices = Slices(later.append)
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.network.slow.add(2)
+    nodes.asked(1, acknowledging(nodes, 1, 0, 1, ACCEPT), 1)
+    waiting = nodes.asked(1, acknowledging(nodes, 2, 2, 2, ACCEPT), 1)
+    nodes.wait(LOCK_MS)
+    nodes.network.slow.clear()
+    nodes.network.deliver()
+    nodes.settle()
+    for _ in range(10):
+        due, later[:] = list(later), []
+        for step in due:
+            step()
+        nodes.settle()
+    assert told(waiting) == ErrorCode.NONE
+    assert kept(nodes) == (3, [(3, 4, 0, 1)])
 
 
 def test_locks_that_end_are_told_to_the_other_node(nodes: Neighbourhood) -> None:

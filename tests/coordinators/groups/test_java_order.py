@@ -19,6 +19,7 @@ from pykafka_broker.coordinators.groups.java_order import (
 )
 from pykafka_broker.coordinators.streams.group import TasksTuple, collect, pairs
 from pykafka_broker.coordinators.streams.sticky_assignor import TaskMemberSpec, assign_tasks
+from pykafka_broker.steps import at_once
 
 # Of a 4.4.0: members that have no tasks yet, beside one that has all, and what each gets.
 SHARED_OUT = json.loads(Path(__file__).with_name("shared_out_tasks.json").read_text(encoding="utf-8"))
@@ -89,6 +90,6 @@ def test_tasks_are_shared_out_as_by_kafka(case: dict[str, Any]) -> None:
         name: TaskMemberSpec(each["process"], TasksTuple(collect({(sub, index) for sub, index in each["has"]}), {}))
         for name, each in case["members"].items()
     }
-    targets = assign_tasks(members, case["partitions"], (), 0)
+    targets = at_once(assign_tasks(members, case["partitions"], (), 0))
     found = {name: sorted([*task] for task in pairs(target.active)) for name, target in targets.items()}
     assert found == {name: each["gets"] for name, each in case["members"].items()}

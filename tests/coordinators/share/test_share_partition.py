@@ -54,7 +54,7 @@ class Reader:
 
     def time_is(self, now: int) -> bool:
         """Let the time be `now` and return whether any locks have ended."""
-        show = self.share.on_deadline(now, LIMITS, self.changes.append)
+        show = self.share.on_deadline(now, (), LIMITS, self.changes.append)
         if show is not None:
             show()
         return show is not None
@@ -275,7 +275,7 @@ def test_the_last_delivery_gives_up_whoever_ends_it() -> None:
     reader.fetch(limits=WITH_LETTERS)
     reader.ack(0, 1, RELEASE, REJECT, limits=WITH_LETTERS)
     reader.fetch(limits=WITH_LETTERS)
-    show = reader.share.on_deadline(30_000, WITH_LETTERS, reader.changes.append)
+    show = reader.share.on_deadline(30_000, (), WITH_LETTERS, reader.changes.append)
     assert show is not None
     show()
     assert reader.share.take_given_up() == [

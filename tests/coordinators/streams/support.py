@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.coordinators.groups.group import Caller
+from pykafka_broker.coordinators.record import CoordinatorResult
 from pykafka_broker.coordinators.streams.group import StreamsGroup
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
 from pykafka_broker.protocol.messages.streams_group_heartbeat_request import (
@@ -31,6 +32,16 @@ class Machine(machine.Machine):
         group = self.coordinator.groups[group_id]
         assert isinstance(group, StreamsGroup)
         return group
+
+    def run(self, effects: CoordinatorResult[Any], producer_id: int = -1) -> Any:
+        """Do the same, and assert that the group knows who has which task."""
+        reply = super().run(effects, producer_id)
+        for group in self.coordinator.groups.values():
+            if isinstance(group, StreamsGroup):
+                members = group.members.items()
+                found = {(task, member_id) for member_id, member in members for task in member.tasks()}
+                assert found == {(task, member_id) for task, ids in group._holders.items() for member_id in ids}
+        return reply
 
     def beat(self, member_id: str, epoch: int, owned: Tasks | None = None, **fields: Any) -> Any:
         """Send a heartbeat of one member; `owned` are its active tasks."""

@@ -14,7 +14,11 @@ import pytest
 from pykafka_broker.coordinators.record import CoordinatorRecord, decode, encode
 from pykafka_broker.coordinators.streams.group import (
     StreamsGroup,
+    StreamsGroupMember,
     StreamsMemberState,
+    TaskReconciliation,
+    TasksTuple,
+    TasksTupleWithEpochs,
     describe,
     epoch_record,
     topology_record,
@@ -28,6 +32,8 @@ from pykafka_broker.protocol.stored.streams_group_current_member_assignment_valu
     TaskIds,
 )
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
+from tests.coordinators.machine import TopicTable
+from tests.coordinators.steps import steps_of
 from tests.coordinators.streams.support import Machine
 
 
@@ -121,3 +127,24 @@ def test_tombstones_for_what_is_not_there_are_nothing_special(tombstone: list[Co
     for record in tombstone:
         machine.coordinator.replay(record, machine.now)
     assert not machine.coordinator.groups
+
+
+@pytest.mark.parametrize("process_id", ["p", "q"])
+def test_new_tasks_are_not_looked_for_at_every_member(process_id: str) -> None:
+    def steps(others: int) -> int:
+        group = StreamsGroup("g", TopicTable())
+        for number in range(others):
+            member = StreamsGroupMember(f"m-{number}")
+            member.process_id = "p"
+            member.assigned = TasksTupleWithEpochs({name: {number: 1} for name in "abcd"})
+            group.set_member(member)
+        joiner = StreamsGroupMember("joiner")
+        joiner.process_id = process_id
+        target = TasksTuple({name: frozenset(range(8, 16)) for name in "abcd"})
+        step = TaskReconciliation(group, joiner, 2, target, None, converts=True).step
+        _, found = steps_of(step)
+        assert joiner.state is StreamsMemberState.UNRELEASED_TASKS
+        return found
+
+    steps(16)
+    assert steps(100) < 1.2 * steps(16)
