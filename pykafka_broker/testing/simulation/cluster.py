@@ -329,7 +329,7 @@ class SimulatedCluster(AsyncClusterData):
         replication_factor: int | None = None,
         exist_ok: bool = False,
     ) -> Topic:
-        """Create a topic and return it, once all running brokers know its leaders.
+        """Create a topic and return it, once all running brokers that the controller reaches know its leaders.
 
         Args:
             partitions: by default one.
@@ -347,12 +347,7 @@ class SimulatedCluster(AsyncClusterData):
         code = ErrorCode(created.error_code)
         if code and not (exist_ok and code is ErrorCode.TOPIC_ALREADY_EXISTS):
             raise ControlError(409, f"{code.name}: {created.error_message}", code.name)
-
-        def is_known() -> bool:
-            images = [node.broker.node.image for node in self._nodes.values() if node.running]
-            return all(name in each.topics for each in images)
-
-        await self.until(is_known, told=f"not all brokers know {name}")
+        await self._wait_until_known()
         if code:
             return await self._running().create_topic(name, partitions, config, exist_ok=True)
         image = self._leader_of_metadata.broker.node.image.topics[name]

@@ -324,6 +324,17 @@ def test_a_question_that_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     assert "a defect" not in caplog.text
 
 
+def test_a_broker_that_is_cut_off_need_not_know_a_topic() -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=4) as cluster:
+            cluster.isolate(3)
+            await cluster.create_topic("orders", replication_factor=2)
+            await cluster.delete_topic("orders")
+            assert await cluster.topics() == await cluster.broker(3).topics() == []
+
+    simulate(main(), limit_s=30)
+
+
 def test_racks_and_a_release() -> None:
     async def main() -> None:
         async with SimulatedCluster(brokers=3, racks=["a", "b", "a"], emulate="2.8") as cluster:
