@@ -948,6 +948,7 @@ type CheckOptions struct {
 	SeenBy    string
 	Allow     []string
 	Forbid    []string
+	EmptyOk   bool
 }
 
 func (o CheckOptions) fields(to fields) {
@@ -959,6 +960,7 @@ func (o CheckOptions) fields(to fields) {
 	putValue(to, "seen_by", o.SeenBy)
 	putList(to, "allow", o.Allow)
 	putList(to, "forbid", o.Forbid)
+	putValue(to, "empty_ok", o.EmptyOk)
 }
 
 // Check returns the anomalies in the history of this broker; the anomalies named in `allow` are left
@@ -967,6 +969,7 @@ func (o CheckOptions) fields(to fields) {
 // JSON pointer into the value), and `guarantee` what is forbidden; with `order`, of the same form as
 // `key`, outputs of the same value must come as their inputs did. With `seen_by`, a group, records of
 // its topics that it has never fetched are anomalies too, and with `forbid` what Kafka itself allows.
+// A history that no client has used is refused, as nothing could be found, unless `empty_ok` is true.
 func (c *Client) Check(ctx context.Context, options ...CheckOptions) ([]Finding, error) {
 	given := fields{}
 	for _, each := range options {

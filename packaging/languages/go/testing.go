@@ -528,6 +528,7 @@ func (b *Broker) ClearHistory() HistoryState {
 // JSON pointer into the value), and `guarantee` what is forbidden; with `order`, of the same form as
 // `key`, outputs of the same value must come as their inputs did. With `seen_by`, a group, records of
 // its topics that it has never fetched are anomalies too, and with `forbid` what Kafka itself allows.
+// A history that no client has used is refused, as nothing could be found, unless `empty_ok` is true.
 func (b *Broker) Check(options ...CheckOptions) []Finding {
 	b.t.Helper()
 	answer, err := b.server.Check(context.Background(), options...)

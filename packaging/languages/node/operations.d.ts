@@ -648,6 +648,8 @@ export interface CheckOptions {
   seen_by?: string | null
   allow?: ('lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key' | 'not checked')[] | null
   forbid?: ('write cycle' | 'unacknowledged read')[] | null
+  /** By default false. */
+  empty_ok?: boolean
 }
 
 export interface AddFaultOptions {
@@ -1081,6 +1083,7 @@ export class Operations {
    * JSON pointer into the value), and `guarantee` what is forbidden; with `order`, of the same form as
    * `key`, outputs of the same value must come as their inputs did. With `seen_by`, a group, records of
    * its topics that it has never fetched are anomalies too, and with `forbid` what Kafka itself allows.
+   * A history that no client has used is refused, as nothing could be found, unless `empty_ok` is true.
    */
   check(options?: CheckOptions): Promise<Finding[]>
 

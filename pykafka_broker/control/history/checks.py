@@ -51,14 +51,20 @@ _Producer = tuple[int, int]  # id and epoch
 Dependency = Literal["wrote", "read"]
 
 
-def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[Forbidden] = ()) -> list[Finding]:
+def findings(
+    evidence: Evidence, seen_by: str | None = None, forbid: Collection[Forbidden] = (), empty_ok: bool = False
+) -> list[Finding]:
     """Return all anomalies.
 
     Args:
         seen_by: a group that must have fetched all records of its topics.
         forbid: what Kafka allows, and is an anomaly here.
+        empty_ok: a history that no client has used is no error.
+
+    Raises:
+        ValueError: nothing could be found: no client has used the history.
     """
-    return [
+    found = [
         *_not_checked(evidence),
         *_writes(evidence),
         *_duplicates(evidence),
@@ -71,6 +77,12 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
         *group_findings(evidence, seen_by),
         *share_findings(evidence),
     ]
+    if evidence.is_empty and not found and not empty_ok:
+        raise ValueError(
+            "nothing was recorded: no client has produced, fetched or committed anything since the history began; "
+            "empty_ok allows that"
+        )
+    return found
 
 
 def _not_checked(evidence: Evidence) -> Iterator[Finding]:

@@ -914,10 +914,11 @@ namespace PykafkaBroker
         /// "header:NAME", or a JSON pointer into the value), and <c>guarantee</c> what is forbidden; with
         /// <c>order</c>, of the same form as <c>key</c>, outputs of the same value must come as their inputs
         /// did. With <c>seen_by</c>, a group, records of its topics that it has never fetched are anomalies
-        /// too, and with <c>forbid</c> what Kafka itself allows.
+        /// too, and with <c>forbid</c> what Kafka itself allows. A history that no client has used is refused,
+        /// as nothing could be found, unless <c>empty_ok</c> is true.
         /// </summary>
         /// <remarks>
-        /// By default: <c>key</c> key, <c>guarantee</c> exactly_once.
+        /// By default: <c>key</c> key, <c>guarantee</c> exactly_once, <c>emptyOk</c> false.
         /// </remarks>
         public virtual Task<IReadOnlyList<Finding>> CheckAsync(
             string? input = null,
@@ -928,6 +929,7 @@ namespace PykafkaBroker
             string? seenBy = null,
             IEnumerable<string>? allow = null,
             IEnumerable<string>? forbid = null,
+            bool? emptyOk = null,
             CancellationToken cancellationToken = default)
         {
             var given = Given.Body()
@@ -938,7 +940,8 @@ namespace PykafkaBroker
                 .Put("order", order)
                 .Put("seen_by", seenBy)
                 .Put("allow", allow)
-                .Put("forbid", forbid);
+                .Put("forbid", forbid)
+                .Put("empty_ok", emptyOk);
             return CallAsync<IReadOnlyList<Finding>>(HttpMethod.Post, "/check", given, cancellationToken);
         }
 

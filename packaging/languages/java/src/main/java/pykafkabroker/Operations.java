@@ -780,7 +780,8 @@ public abstract class Operations {
      * "value", "header:NAME", or a JSON pointer into the value), and {@code guarantee} what is forbidden;
      * with {@code order}, of the same form as {@code key}, outputs of the same value must come as their
      * inputs did. With {@code seen_by}, a group, records of its topics that it has never fetched are
-     * anomalies too, and with {@code forbid} what Kafka itself allows.
+     * anomalies too, and with {@code forbid} what Kafka itself allows. A history that no client has used
+     * is refused, as nothing could be found, unless {@code empty_ok} is true.
      */
     public List<Answers.Finding> check() {
         return check(options -> {});
@@ -793,7 +794,8 @@ public abstract class Operations {
      * "value", "header:NAME", or a JSON pointer into the value), and {@code guarantee} what is forbidden;
      * with {@code order}, of the same form as {@code key}, outputs of the same value must come as their
      * inputs did. With {@code seen_by}, a group, records of its topics that it has never fetched are
-     * anomalies too, and with {@code forbid} what Kafka itself allows.
+     * anomalies too, and with {@code forbid} what Kafka itself allows. A history that no client has used
+     * is refused, as nothing could be found, unless {@code empty_ok} is true.
      */
     public List<Answers.Finding> check(Consumer<Options.Check> options) {
         Given given = Given.body();

@@ -739,6 +739,12 @@ public final class Options {
             given.put("forbid", List.of(forbid));
             return this;
         }
+
+        /** By default false. */
+        public Check emptyOk(boolean emptyOk) {
+            given.put("empty_ok", emptyOk);
+            return this;
+        }
     }
 
     /** Of addFault. */
