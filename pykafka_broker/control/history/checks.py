@@ -171,14 +171,14 @@ def _missing(fact: Produced, outline: Outline) -> str:
 
 
 def _missing_of_compacted(fact: Produced, outline: Outline) -> str:
-    """Return why a batch is certainly lost: the cleaner moves no end, and leaves batches their offset and producer."""
+    """Return why a batch is certainly lost: the cleaner moves no end, and leaves batches their offsets and producer."""
     if fact.offset >= outline.end:
         return f"the log ends at {outline.end}"
-    batch = outline.at(fact.offset)
-    if batch is None or batch.base != fact.offset or not fact.count:
-        return ""
-    producer = fact.producer_id, fact.epoch, fact.sequence
-    return "" if producer == (batch.producer_id, batch.epoch, batch.sequence) else _REPLACED
+    end = fact.offset + fact.count
+    told = fact.offset, end - 1, fact.producer_id, fact.epoch, fact.sequence
+    there = outline.between(fact.offset, end) if fact.count else ()
+    same = all(told == (each.base, each.last, each.producer_id, each.epoch, each.sequence) for each in there)
+    return "" if same else _REPLACED
 
 
 def _duplicates(evidence: Evidence) -> Iterator[Finding]:
