@@ -729,6 +729,7 @@ type RequestsOptions struct {
 	Error           string
 	Since           *int64
 	After           int
+	Before          *int
 	Waiting         *bool
 	Bodies          bool
 	Records         bool
@@ -747,6 +748,7 @@ func (o RequestsOptions) fields(to fields) {
 	putValue(to, "error", o.Error)
 	putPointer(to, "since", o.Since)
 	putValue(to, "after", o.After)
+	putPointer(to, "before", o.Before)
 	putPointer(to, "waiting", o.Waiting)
 	putValue(to, "bodies", o.Bodies)
 	putValue(to, "records", o.Records)
@@ -754,10 +756,10 @@ func (o RequestsOptions) fields(to fields) {
 }
 
 // Requests returns the last requests of clients, in the order of the answers; waiting requests come
-// last. A name may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` a
-// request's `number`; of more than `limit` fitting requests the newest are returned. `bodies` decodes
-// requests and responses, `records` the records in these too, as far as the log has kept them: the
-// first 16 KiB of a request, and small batches of an answer.
+// last. A name may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` and
+// `before` are a request's `number`; of more than `limit` fitting requests the newest are returned.
+// `bodies` decodes requests and responses, `records` the records in these too, as far as the log has
+// kept them: the first 16 KiB of a request, and small batches of an answer.
 func (c *Client) Requests(ctx context.Context, options ...RequestsOptions) ([]SeenRequest, error) {
 	given := fields{}
 	for _, each := range options {

@@ -585,6 +585,7 @@ export interface RequestsOptions {
   since?: number | null
   /** By default 0. */
   after?: number
+  before?: number | null
   /** By default true. */
   waiting?: boolean
   /** By default false. */
@@ -1011,10 +1012,10 @@ export class Operations {
 
   /**
    * Return the last requests of clients, in the order of the answers; waiting requests come last. A name
-   * may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` a request's
-   * `number`; of more than `limit` fitting requests the newest are returned. `bodies` decodes requests
-   * and responses, `records` the records in these too, as far as the log has kept them: the first 16 KiB
-   * of a request, and small batches of an answer.
+   * may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` and `before` are a
+   * request's `number`; of more than `limit` fitting requests the newest are returned. `bodies` decodes
+   * requests and responses, `records` the records in these too, as far as the log has kept them: the
+   * first 16 KiB of a request, and small batches of an answer.
    */
   requests(options?: RequestsOptions): Promise<SeenRequest[]>
 

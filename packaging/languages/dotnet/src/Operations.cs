@@ -712,10 +712,10 @@ namespace PykafkaBroker
 
         /// <summary>
         /// Return the last requests of clients, in the order of the answers; waiting requests come last. A name
-        /// may have a <c>*</c> for anything. <c>since</c> is a time (milliseconds since 1970), <c>after</c> a
-        /// request's <c>number</c>; of more than <c>limit</c> fitting requests the newest are returned.
-        /// <c>bodies</c> decodes requests and responses, <c>records</c> the records in these too, as far as the
-        /// log has kept them: the first 16 KiB of a request, and small batches of an answer.
+        /// may have a <c>*</c> for anything. <c>since</c> is a time (milliseconds since 1970), <c>after</c> and
+        /// <c>before</c> are a request's <c>number</c>; of more than <c>limit</c> fitting requests the newest
+        /// are returned. <c>bodies</c> decodes requests and responses, <c>records</c> the records in these too,
+        /// as far as the log has kept them: the first 16 KiB of a request, and small batches of an answer.
         /// </summary>
         /// <remarks>
         /// By default: <c>after</c> 0, <c>waiting</c> true, <c>bodies</c> false, <c>records</c> false,
@@ -733,6 +733,7 @@ namespace PykafkaBroker
             string? error = null,
             long? since = null,
             int? after = null,
+            int? before = null,
             bool? waiting = null,
             bool? bodies = null,
             bool? records = null,
@@ -751,6 +752,7 @@ namespace PykafkaBroker
                 .Put("error", error)
                 .Put("since", since)
                 .Put("after", after)
+                .Put("before", before)
                 .Put("waiting", waiting)
                 .Put("bodies", bodies)
                 .Put("records", records)

@@ -517,6 +517,11 @@ public final class Options {
             return this;
         }
 
+        public Requests before(int before) {
+            given.put("before", before);
+            return this;
+        }
+
         /** By default true. */
         public Requests waiting(boolean waiting) {
             given.put("waiting", waiting);
