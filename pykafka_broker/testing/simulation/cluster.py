@@ -89,7 +89,8 @@ class Arrival(NamedTuple):
 class SimulatedCluster(AsyncClusterData):
     """A cluster of brokers in virtual time, for `async with` on a `SimulatedLoop`.
 
-    Its methods are those of an `AsyncKafkaCluster`, and more. `cluster.broker(1)` is a `SimulatedBroker`.
+    Its methods are those of an `AsyncKafkaCluster`, and more. `cluster.broker(1)` is a `SimulatedBroker`. The block
+    ends with BrokerError where a node refused a frame that makes no sense, or was refused by the controller.
 
     Args:
         brokers: how many brokers; a single one is its own controller, several have a controller of their own.
@@ -184,11 +185,13 @@ class SimulatedCluster(AsyncClusterData):
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             self._end_blows()
-        except Exception as never:
+            if violations := [each for node in self._nodes.values() for each in node.violations]:
+                raise BrokerError("\n".join(violations))
+        except Exception as wrong:
             if error is None:
-                never.add_note(self._how_to_repeat)
+                wrong.add_note(self._how_to_repeat)
                 raise
-            error.add_note(str(never))
+            error.add_note(str(wrong))
         finally:
             self._leave_nothing()
         if error is not None:
