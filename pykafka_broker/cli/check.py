@@ -48,6 +48,7 @@ def add_questions(command: CommandParser) -> None:
     command.add_argument(
         "--forbid", action="append", default=[], choices=get_args(Forbidden), help="what Kafka allows, as an anomaly"
     )
+    command.add_argument("--empty-ok", action="store_true", help="no client need have used the history")
 
 
 def questions(command: CommandParser, options: argparse.Namespace) -> Questions:

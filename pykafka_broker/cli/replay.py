@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
     own = parser()
     options = own.parse_args(arguments[1:])
     asked: Questions | None = questions(own, options)
-    if not any((options.check, options.input, options.seen_by, options.allow, options.forbid)):
+    if not any((options.check, options.input, options.seen_by, options.allow, options.forbid, options.empty_ok)):
         asked = None
     if options.to and (options.emulate or options.brokers is not None):
         own.error("--emulate and --brokers are for a broker or cluster of its own: leave out --to")

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 __tracebackhide__ = told_to_the_test
 WAIT_S = 30.0
-
+_KNOWLEDGE_UNKNOWN = "what the brokers know is unknown"
 
 _NO_DUMP = "{0} is for one broker. cluster.records(topic) reads a topic, cluster.snapshot(name) keeps the whole state"
 _ONE_BROKER = "{0} is for one broker: cluster.broker(1).{0}()"
@@ -137,12 +137,13 @@ class ClusterNodes(Controlled):
         replication_factor: int | None = None,
         exist_ok: bool = False,
     ) -> Topic:
-        """Create a topic and wait until all replicas of the partitions are in sync.
+        """Create a topic and wait until all replicas of the partitions are in sync, and all brokers know the topic.
 
         Args:
             replication_factor: by default the number of brokers, up to three.
 
-        The other arguments are as on a single broker.
+        The other arguments are as on a single broker. Brokers that are down or cut off from the controller are not
+        waited for, here and after each change of a topic.
         """
         wanted = min(3, len(self._ids)) if replication_factor is None else replication_factor
         broker = self._running()
@@ -151,7 +152,25 @@ class ClusterNodes(Controlled):
         topic = broker.create_topic(name, partitions, config, replication_factor=wanted, exist_ok=exist_ok)
         for index in range(topic["partitions"]):
             self.wait_for_isr(name, index)
+        self._wait_until_known()
         return topic
+
+    def alter_config(self, topic: str, config: Mapping[str, ConfigValue | None]) -> Topic:
+        """Set configs of a topic as on a single broker, and wait until all brokers know."""
+        altered = super().alter_config(topic, config)
+        self._wait_until_known()
+        return altered
+
+    def add_partitions(self, topic: str, *, total: int) -> Topic:
+        """Add partitions to a topic as on a single broker, and wait until all brokers know."""
+        grown = super().add_partitions(topic, total=total)
+        self._wait_until_known()
+        return grown
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic with all records, and wait until all brokers know."""
+        super().delete_topic(topic)
+        self._wait_until_known()
 
     def partition(self, topic: str, partition: int = 0) -> PartitionState:
         """Return leader, leader epoch, replicas and replicas in sync, from the node with the best knowledge."""
@@ -204,13 +223,26 @@ class ClusterNodes(Controlled):
         self._wait_for_metadata(self.controller.cluster(), timeout)
 
     def _wait_for_metadata(self, decided: ClusterState, timeout: float) -> None:
-        def known() -> None:
-            for node_id in self._ids:
-                node = self.broker(node_id)
-                if node.running and node.cluster()["metadata_offset"] < decided["metadata_offset"]:
-                    raise NotReached(f"broker {node_id} does not know yet what the controller has decided")
+        poll(lambda: self._check_known(decided), _KNOWLEDGE_UNKNOWN, timeout)
 
-        poll(known, "what the brokers know is unknown", timeout)
+    def _wait_until_known(self) -> None:
+        """Wait until every broker that the controller reaches knows what the controller has decided."""
+
+        def known() -> None:
+            decided = self.controller.cluster()
+            fenced = {each["node_id"] for each in decided["brokers"] if each["fenced"]}
+            self._check_known(decided, fenced | self._lost_nodes)
+
+        poll(known, _KNOWLEDGE_UNKNOWN, WAIT_S)
+
+    def _check_known(self, decided: ClusterState, left_out: Collection[int] = ()) -> None:
+        """Raise NotReached for a running broker that does not know yet what the controller has decided."""
+        for node_id in self._ids:
+            node = self.broker(node_id)
+            if node_id in left_out or not node.running:
+                continue
+            if node.cluster()["metadata_offset"] < decided["metadata_offset"]:
+                raise NotReached(f"broker {node_id} does not know yet what the controller has decided")
 
     def wait_for_isr(
         self,
@@ -347,6 +379,12 @@ class ClusterNodes(Controlled):
     def _cut_off_nodes(self) -> frozenset[int]:
         """The nodes on the sides of a partitioned network, but for those on the controller's side."""
         return frozenset[int]().union(*(side for side in self._sides if self._controller_id not in side))
+
+    @property
+    def _lost_nodes(self) -> frozenset[int]:
+        """The nodes that a partitioned network cuts off from the controller."""
+        is_sided = any(self._controller_id in side for side in self._sides)
+        return self._cut_off_nodes if is_sided else frozenset()
 
     def heal_network(self) -> None:
         """Let all nodes reach each other again."""

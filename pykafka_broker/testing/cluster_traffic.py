@@ -83,8 +83,7 @@ class ClusterClock(BrokerClock):
 
         def heard() -> None:
             state = controller.cluster()
-            is_sided = any(cluster._controller_id in side for side in cluster._sides)
-            lost = cluster._cut_off_nodes if is_sided else ()
+            lost = cluster._lost_nodes
             running = {node_id for node_id, node in cluster.nodes.items() if node.running and node_id not in lost}
             missing = [
                 each["node_id"]

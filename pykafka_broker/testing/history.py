@@ -78,6 +78,7 @@ class Questions(TypedDict, total=False):
     seen_by: str | None
     allow: Collection[Anomaly]
     forbid: Collection[Forbidden]
+    empty_ok: bool
 
 
 class Checks(Data):
@@ -106,6 +107,7 @@ class Checks(Data):
         seen_by: str | None = None,
         allow: Collection[Anomaly] = (),
         forbid: Collection[Forbidden] = (),
+        empty_ok: bool = False,
         raises: bool = True,
     ) -> list[Finding]:
         """Check the history for anomalies, or an application for what it lost, doubled or invented.
@@ -121,6 +123,7 @@ class Checks(Data):
             seen_by: a group that must have fetched all records of the topics that it reads.
             allow: names of anomalies that are as they should be: `allow=["aborted read"]`.
             forbid: what Kafka allows and the application does not want: `forbid=["write cycle"]`.
+            empty_ok: no client need have produced, fetched or committed anything.
             raises: False returns the findings instead.
 
         Returns:
@@ -131,11 +134,11 @@ class Checks(Data):
             ControlError: no history is written.
             TypeError: an argument would not be used: one of an application without topics, or another beside them.
             ValueError: the history is full, an argument is wrong, or nothing could be found: both topics are empty, or
-                are one, no input record has an id and there is no output, no input record has an order, or the topics
-                of `seen_by` never had a record.
+                are one, no input record has an id and there is no output, no input record has an order, the topics of
+                `seen_by` never had a record, or nothing was recorded.
         """
         asked = {"input": input, "output": output, "key": key, "guarantee": guarantee, "order": order}
-        _check_used(asked | {"seen_by": seen_by, "forbid": forbid})
+        _check_used(asked | {"seen_by": seen_by, "forbid": forbid, "empty_ok": empty_ok})
         _check_names(guarantee, allow, forbid)
         if seen_by is not None:
             check_type("seen_by", seen_by, str, "the name of a group")
@@ -144,7 +147,7 @@ class Checks(Data):
                 raise TypeError(f"{name} must be an expression such as 'key' or '/id', or a function, not {given!r}")
         histories = self._histories()
         if input is None or output is None:
-            return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid)
+            return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid, empty_ok=empty_ok)
         inputs, outputs = self.records(input), self.records(output)
         application = Application(inputs, outputs, key, guarantee, order)
         return _judged(histories, allow, raises, application)
@@ -222,6 +225,7 @@ def _judged(
     *,
     seen_by: str | None = None,
     forbid: Collection[Forbidden] = (),
+    empty_ok: bool = False,
 ) -> list[Finding]:
     from pykafka_broker.control.history.application import identify_by, verdict
     from pykafka_broker.control.history.checks import findings
@@ -229,7 +233,7 @@ def _judged(
 
     evidence = evidence_of(histories)
     if application is None:
-        found = findings(evidence, seen_by, forbid)
+        found = findings(evidence, seen_by, forbid, empty_ok)
     else:
         inputs, outputs, key, guarantee, order = application
         skips = not isinstance(key, str)  # a function may choose

@@ -212,6 +212,7 @@ class Traffic(Handle):
         error: str | None = None,
         since: datetime.datetime | float | None = None,
         after: int | None = None,
+        before: int | None = None,
         waiting: bool = True,
         bodies: bool = False,
         records: bool = False,
@@ -222,7 +223,7 @@ class Traffic(Handle):
         Args:
             records: show the records in the bodies too, as far as the log has kept them.
             since: a datetime with a time zone, seconds since 1970 as `time.time()` has them, or milliseconds as an int.
-            after: a request's `number`, which counts the requests of one broker.
+            after, before: a request's `number`, which counts the requests of one broker.
         """
         query = {name: value for name, value in locals().items() if name != "self"}
         if since is not None:

@@ -236,6 +236,7 @@ def test_a_wait_for_records_without_a_leader_ends_in_its_own_time() -> None:
             lambda: cluster.wait_for_records("alone", 1, timeout=0.2),
             lambda: cluster.wait_for_record("alone", timeout=0.2),
             lambda: cluster.assert_records("alone", ["a"], timeout=0.2),
+            lambda: cluster.assert_no_more("alone", within_ms=200),
         ):
             with pytest.raises(WaitTimeout, match=within):
                 wait()

@@ -10,6 +10,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -28,6 +29,7 @@ from confluent_kafka.admin import (
     UserScramCredentialUpsertion,
 )
 
+from interop.waiting import eventually
 from pykafka_broker.testing import (
     AsyncKafkaCluster,
     BrokerError,
@@ -500,6 +502,36 @@ def test_what_the_controller_has_decided_is_waited_for_at_each_broker(cluster: K
     cluster.heal_network()
     cluster.wait_for_metadata()
     assert "decided" in {topic["name"] for topic in cluster.broker(3).topics()}
+
+
+def test_a_change_of_a_topic_is_known_to_every_broker(cluster: KafkaCluster) -> None:
+    def known_to(broker: int) -> tuple[int, dict[str, str]] | None:
+        topics = (each for each in cluster.broker(broker).topics() if each["name"] == "everywhere")
+        return next(((each["partitions"], each["config"]) for each in topics), None)
+
+    config = {"retention.ms": "5000"}
+    changes: list[tuple[Callable[[], object], object]] = [
+        (lambda: cluster.create_topic("everywhere"), (1, {})),
+        (lambda: cluster.add_partitions("everywhere", total=2), (2, {})),
+        (lambda: cluster.alter_config("everywhere", config), (2, config)),
+        (lambda: cluster.delete_topic("everywhere"), None),
+    ]
+    with ThreadPoolExecutor(1) as pool:
+        for change, told in changes:
+            cluster.clock.freeze()  # so that broker 3 is not fenced
+            cluster.broker(3).cut_off([100])
+            changed = pool.submit(change)
+            eventually(lambda: known_to(1), told)
+            assert not changed.done()
+            cluster.broker(3).rejoin()
+            cluster.clock.resume()
+            changed.result()
+            assert known_to(3) == told
+    cluster.create_topic("reachable")
+    cluster.partition_network({3}, {1, 2, 100})
+    cluster.alter_config("reachable", config)  # not waited for at a broker that can't know
+    cluster.heal_network()
+    cluster.delete_topic("reachable")
 
 
 def test_every_broker_passes_for_an_older_release_and_copies_all_the_same() -> None:

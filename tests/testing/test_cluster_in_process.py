@@ -132,9 +132,8 @@ def _brokers() -> set[threading.Thread]:
     return {each for each in threading.enumerate() if each.name == "pykafka-broker"}
 
 
-def test_records_that_nobody_can_read_are_not_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_records_that_nobody_can_read_are_not_missing() -> None:
     """Assertions about records of a dead leader time out: no live node knows the records."""
-    monkeypatch.setattr("pykafka_broker.testing.cluster_data.WAIT_S", 0.2)
     with KafkaCluster(brokers=2, config=INTERNAL, in_process=True) as cluster:
         cluster.create_topic("orders", replication_factor=1)
         cluster.produce("orders", ["1"])

@@ -124,6 +124,7 @@ def test_half_an_application_is_refused(broker: KafkaBroker) -> None:
             {"input": "in", "output": "out", "forbid": ["write cycle"]},
             "forbid is of the whole history: leave out input",
         ),
+        ({"input": "in", "output": "out", "empty_ok": True}, "empty_ok is of the whole history: leave out input"),
     ],
 )
 def test_a_question_that_would_not_be_checked_is_refused(asked: Questions, says: str) -> None:
@@ -155,6 +156,12 @@ def test_a_misspelt_name_is_refused(asked: Any, kind: type[Exception], says: str
 def test_a_check_that_could_find_nothing_is_refused() -> None:
     with KafkaBroker(in_process=True, history=True) as broker:
         broker.create_topic("empty")
+        with pytest.raises(ValueError, match=r"^nothing was recorded: no client has produced, fetched or committed"):
+            broker.check()
+        assert broker.check(empty_ok=True) == []
+        with pytest.raises(ControlError, match=r"^nothing was recorded: .*; empty_ok allows that$"):
+            broker.control.call("POST", "/check", {})
+        assert broker.control.call("POST", "/check", {"empty_ok": True}) == []
         with pytest.raises(ValueError, match="the topics of group g never had a record: it could not have missed any"):
             broker.check(seen_by="g")
         broker.produce("in", ["1"])

@@ -729,6 +729,7 @@ type RequestsOptions struct {
 	Error           string
 	Since           *int64
 	After           int
+	Before          *int
 	Waiting         *bool
 	Bodies          bool
 	Records         bool
@@ -747,6 +748,7 @@ func (o RequestsOptions) fields(to fields) {
 	putValue(to, "error", o.Error)
 	putPointer(to, "since", o.Since)
 	putValue(to, "after", o.After)
+	putPointer(to, "before", o.Before)
 	putPointer(to, "waiting", o.Waiting)
 	putValue(to, "bodies", o.Bodies)
 	putValue(to, "records", o.Records)
@@ -754,10 +756,10 @@ func (o RequestsOptions) fields(to fields) {
 }
 
 // Requests returns the last requests of clients, in the order of the answers; waiting requests come
-// last. A name may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` a
-// request's `number`; of more than `limit` fitting requests the newest are returned. `bodies` decodes
-// requests and responses, `records` the records in these too, as far as the log has kept them: the
-// first 16 KiB of a request, and small batches of an answer.
+// last. A name may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` and
+// `before` are a request's `number`; of more than `limit` fitting requests the newest are returned.
+// `bodies` decodes requests and responses, `records` the records in these too, as far as the log has
+// kept them: the first 16 KiB of a request, and small batches of an answer.
 func (c *Client) Requests(ctx context.Context, options ...RequestsOptions) ([]SeenRequest, error) {
 	given := fields{}
 	for _, each := range options {
@@ -948,6 +950,7 @@ type CheckOptions struct {
 	SeenBy    string
 	Allow     []string
 	Forbid    []string
+	EmptyOk   bool
 }
 
 func (o CheckOptions) fields(to fields) {
@@ -959,6 +962,7 @@ func (o CheckOptions) fields(to fields) {
 	putValue(to, "seen_by", o.SeenBy)
 	putList(to, "allow", o.Allow)
 	putList(to, "forbid", o.Forbid)
+	putValue(to, "empty_ok", o.EmptyOk)
 }
 
 // Check returns the anomalies in the history of this broker; the anomalies named in `allow` are left
@@ -967,6 +971,7 @@ func (o CheckOptions) fields(to fields) {
 // JSON pointer into the value), and `guarantee` what is forbidden; with `order`, of the same form as
 // `key`, outputs of the same value must come as their inputs did. With `seen_by`, a group, records of
 // its topics that it has never fetched are anomalies too, and with `forbid` what Kafka itself allows.
+// A history that no client has used is refused, as nothing could be found, unless `empty_ok` is true.
 func (c *Client) Check(ctx context.Context, options ...CheckOptions) ([]Finding, error) {
 	given := fields{}
 	for _, each := range options {

@@ -427,10 +427,10 @@ func (b *Broker) AssertNoMore(topic string, options ...AssertNoMoreOptions) {
 }
 
 // Requests returns the last requests of clients, in the order of the answers; waiting requests come
-// last. A name may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` a
-// request's `number`; of more than `limit` fitting requests the newest are returned. `bodies` decodes
-// requests and responses, `records` the records in these too, as far as the log has kept them: the
-// first 16 KiB of a request, and small batches of an answer.
+// last. A name may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` and
+// `before` are a request's `number`; of more than `limit` fitting requests the newest are returned.
+// `bodies` decodes requests and responses, `records` the records in these too, as far as the log has
+// kept them: the first 16 KiB of a request, and small batches of an answer.
 func (b *Broker) Requests(options ...RequestsOptions) []SeenRequest {
 	b.t.Helper()
 	answer, err := b.server.Requests(context.Background(), options...)
@@ -528,6 +528,7 @@ func (b *Broker) ClearHistory() HistoryState {
 // JSON pointer into the value), and `guarantee` what is forbidden; with `order`, of the same form as
 // `key`, outputs of the same value must come as their inputs did. With `seen_by`, a group, records of
 // its topics that it has never fetched are anomalies too, and with `forbid` what Kafka itself allows.
+// A history that no client has used is refused, as nothing could be found, unless `empty_ok` is true.
 func (b *Broker) Check(options ...CheckOptions) []Finding {
 	b.t.Helper()
 	answer, err := b.server.Check(context.Background(), options...)

@@ -585,6 +585,7 @@ export interface RequestsOptions {
   since?: number | null
   /** By default 0. */
   after?: number
+  before?: number | null
   /** By default true. */
   waiting?: boolean
   /** By default false. */
@@ -648,6 +649,8 @@ export interface CheckOptions {
   seen_by?: string | null
   allow?: ('lost write' | 'inconsistent offsets' | 'duplicate' | 'out of order' | 'fenced writer' | 'write cycle' | 'circular information flow' | 'aborted read' | 'precommitted read' | 'unacknowledged read' | 'poll skip' | 'nonmonotonic poll' | 'commit ahead of fetch' | 'nonmonotonic commit' | 'unseen' | 'acknowledged twice' | 'acknowledgement lost' | 'lost' | 'doubled' | 'invented' | 'split key' | 'not checked')[] | null
   forbid?: ('write cycle' | 'unacknowledged read')[] | null
+  /** By default false. */
+  empty_ok?: boolean
 }
 
 export interface AddFaultOptions {
@@ -1009,10 +1012,10 @@ export class Operations {
 
   /**
    * Return the last requests of clients, in the order of the answers; waiting requests come last. A name
-   * may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` a request's
-   * `number`; of more than `limit` fitting requests the newest are returned. `bodies` decodes requests
-   * and responses, `records` the records in these too, as far as the log has kept them: the first 16 KiB
-   * of a request, and small batches of an answer.
+   * may have a `*` for anything. `since` is a time (milliseconds since 1970), `after` and `before` are a
+   * request's `number`; of more than `limit` fitting requests the newest are returned. `bodies` decodes
+   * requests and responses, `records` the records in these too, as far as the log has kept them: the
+   * first 16 KiB of a request, and small batches of an answer.
    */
   requests(options?: RequestsOptions): Promise<SeenRequest[]>
 
@@ -1081,6 +1084,7 @@ export class Operations {
    * JSON pointer into the value), and `guarantee` what is forbidden; with `order`, of the same form as
    * `key`, outputs of the same value must come as their inputs did. With `seen_by`, a group, records of
    * its topics that it has never fetched are anomalies too, and with `forbid` what Kafka itself allows.
+   * A history that no client has used is refused, as nothing could be found, unless `empty_ok` is true.
    */
   check(options?: CheckOptions): Promise<Finding[]>
 

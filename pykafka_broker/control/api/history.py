@@ -121,16 +121,17 @@ async def check(
     seen_by: str | None = None,
     allow: list[Anomaly] | None = None,
     forbid: list[Forbidden] | None = None,
+    empty_ok: bool = False,
 ) -> list[Finding]:
     """Return the anomalies in the history of this broker; the anomalies named in `allow` are left out. With `input` and
     `output`, two topics, return instead what an application in between has lost, doubled or invented: `key` says which
     records belong together ("key", "value", "header:NAME", or a JSON pointer into the value), and `guarantee` what is
     forbidden; with `order`, of the same form as `key`, outputs of the same value must come as their inputs did. With
     `seen_by`, a group, records of its topics that it has never fetched are anomalies too, and with `forbid` what Kafka
-    itself allows.
+    itself allows. A history that no client has used is refused, as nothing could be found, unless `empty_ok` is true.
     """
     asked = {"input": input, "output": output, "key": key, "guarantee": guarantee, "order": order}
-    if reason := contradiction(asked | {"seen_by": seen_by, "forbid": forbid}):
+    if reason := contradiction(asked | {"seen_by": seen_by, "forbid": forbid, "empty_ok": empty_ok}):
         raise Problem(400, reason)
     rows = [row async for row in _rows(control, control.histories.file)]
     try:
@@ -140,7 +141,7 @@ async def check(
             inputs, outputs = await _records(control, input), await _records(control, output)
             found = await asyncio.to_thread(verdict, evidence, inputs, outputs, identify, guarantee, order=ordered)
         else:
-            found = await asyncio.to_thread(findings, evidence, seen_by, forbid or ())
+            found = await asyncio.to_thread(findings, evidence, seen_by, forbid or (), empty_ok)
     except HistoryFull as full:
         raise Problem(409, str(full)) from None
     except ValueError as error:

@@ -45,17 +45,20 @@ _BEFALLEN: dict[Event, tuple[str, ...]] = {  # a request must name one of them
 class RequestFilter:
     """A filter of the request log. Raises `Problem` for one that no request can fit."""
 
-    def __init__(self, control: Control, match: Match, error: str | None, since: int | None) -> None:
+    def __init__(
+        self, control: Control, match: Match, error: str | None, since: int | None, before: int | None = None
+    ) -> None:
         _check_match(control, match)
         self._rule = Rule(0, match, Action())
         self._known = control.observing.known
         self._error = None if error is None else error_name(error_code(error))
-        self._since = since
+        self._since, self._before = since, before
 
     def fits(self, exchange: Exchange) -> bool:
         """Return whether a request is wanted."""
         return (
-            (self._since is None or exchange.wall_ms >= self._since)
+            (self._before is None or (exchange.number is not None and exchange.number < self._before))
+            and (self._since is None or exchange.wall_ms >= self._since)
             and self._rule.fits(exchange, self._known)
             and (self._error is None or self._error in exchange.errors)
         )
@@ -74,19 +77,21 @@ async def requests(
     error: str | None = None,
     since: int | None = None,
     after: int = 0,
+    before: int | None = None,
     waiting: bool = True,
     bodies: bool = False,
     records: bool = False,
     limit: MostRequests = 1000,
 ) -> list[SeenRequestAnswer]:
     """Return the last requests of clients, in the order of the answers; waiting requests come last. A name may have a
-    `*` for anything. `since` is a time (milliseconds since 1970), `after` a request's `number`; of more than `limit`
-    fitting requests the newest are returned. `bodies` decodes requests and responses, `records` the records in these
-    too, as far as the log has kept them: the first 16 KiB of a request, and small batches of an answer.
+    `*` for anything. `since` is a time (milliseconds since 1970), `after` and `before` are a request's `number`; of
+    more than `limit` fitting requests the newest are returned. `bodies` decodes requests and responses, `records` the
+    records in these too, as far as the log has kept them: the first 16 KiB of a request, and small batches of an
+    answer.
     """
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
-    asked = RequestFilter(control, match, error, since)
+    asked = RequestFilter(control, match, error, since, before)
     found = deque(await _answered(control, asked, after), limit)
     if waiting:
         found.extend(filter(asked.fits, control.observing.log.unanswered()))

@@ -54,9 +54,9 @@ function opener(request) {
     button.setAttribute("aria-expanded", "true");
     const cell = el("td", { colspan: 9 }, el("p.quiet", {}, "…"));
     row.after(el("tr.detail", {}, cell));
-    const found = await atNode(request.node, "/requests", { connection: request.connection, after: request.number - 1, waiting: false, bodies: true, records: true, limit: 10000 }).catch((error) => error);
+    const found = await atNode(request.node, "/requests", { connection: request.connection, after: request.number - 1, before: request.number + 1, waiting: false, bodies: true, records: true }).catch((error) => error);
     if (found instanceof Error) return cell.replaceChildren(el("p.problem", { role: "alert" }, found.message));
-    const whole = found.find((each) => each.number === request.number);
+    const [whole] = found;
     const says = `Connection ${request.connection} from ${request.client}, ${request.principal}, listener ${request.listener}, correlation id ${request.correlation_id}`;
     cell.replaceChildren(el("p.quiet", {}, says), ...(whole
       ? [el("h2", {}, "Request"), body(whole.request), el("h2", {}, "Response"), body(whole.response)] : [el("p", {}, "It is no longer in the log.")]));

@@ -48,7 +48,7 @@ def contradiction(asked: Mapping[str, Any], named: Callable[[str], str] = str) -
         unused = [name for name, default in defaults.items() if asked[name] != default]
         of = f"an application: {both} are missing"
     else:
-        unused = [name for name in ("seen_by", "forbid") if asked[name]]
+        unused = [name for name in ("seen_by", "forbid", "empty_ok") if asked[name]]
         of = f"the whole history: leave out {both}"
     return f"{named(unused[0])} is of {of}" if unused else None
 

@@ -51,14 +51,20 @@ _Producer = tuple[int, int]  # id and epoch
 Dependency = Literal["wrote", "read"]
 
 
-def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[Forbidden] = ()) -> list[Finding]:
+def findings(
+    evidence: Evidence, seen_by: str | None = None, forbid: Collection[Forbidden] = (), empty_ok: bool = False
+) -> list[Finding]:
     """Return all anomalies.
 
     Args:
         seen_by: a group that must have fetched all records of its topics.
         forbid: what Kafka allows, and is an anomaly here.
+        empty_ok: a history that no client has used is no error.
+
+    Raises:
+        ValueError: nothing could be found: no client has used the history.
     """
-    return [
+    found = [
         *_not_checked(evidence),
         *_writes(evidence),
         *_duplicates(evidence),
@@ -71,6 +77,12 @@ def findings(evidence: Evidence, seen_by: str | None = None, forbid: Collection[
         *group_findings(evidence, seen_by),
         *share_findings(evidence),
     ]
+    if evidence.is_empty and not found and not empty_ok:
+        raise ValueError(
+            "nothing was recorded: no client has produced, fetched or committed anything since the history began; "
+            "empty_ok allows that"
+        )
+    return found
 
 
 def _not_checked(evidence: Evidence) -> Iterator[Finding]:
@@ -159,14 +171,14 @@ def _missing(fact: Produced, outline: Outline) -> str:
 
 
 def _missing_of_compacted(fact: Produced, outline: Outline) -> str:
-    """Return why a batch is certainly lost: the cleaner moves no end, and leaves batches their offset and producer."""
+    """Return why a batch is certainly lost: the cleaner moves no end, and leaves batches their offsets and producer."""
     if fact.offset >= outline.end:
         return f"the log ends at {outline.end}"
-    batch = outline.at(fact.offset)
-    if batch is None or batch.base != fact.offset or not fact.count:
-        return ""
-    producer = fact.producer_id, fact.epoch, fact.sequence
-    return "" if producer == (batch.producer_id, batch.epoch, batch.sequence) else _REPLACED
+    end = fact.offset + fact.count
+    told = fact.offset, end - 1, fact.producer_id, fact.epoch, fact.sequence
+    there = outline.between(fact.offset, end) if fact.count else ()
+    same = all(told == (each.base, each.last, each.producer_id, each.epoch, each.sequence) for each in there)
+    return "" if same else _REPLACED
 
 
 def _duplicates(evidence: Evidence) -> Iterator[Finding]:

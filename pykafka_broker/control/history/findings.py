@@ -20,12 +20,15 @@ from pykafka_broker.control.history.facts import (
     Joined,
     OffsetCommitted,
     Produced,
+    RecordsAcknowledged,
+    RecordsAcquired,
     fact_of,
 )
 from pykafka_broker.control.history.outlines import LOG_ROWS, BatchOutline, Outline, outline_of_row
 from pykafka_broker.protocol.enums import PartitionKey
 
 F = TypeVar("F", bound=Fact)
+_OF_RECORDS = (Produced, Fetched, OffsetCommitted, Ended, RecordsAcquired, RecordsAcknowledged)
 
 Anomaly = Literal[
     "lost write",
@@ -88,6 +91,7 @@ class HistoryFull(ValueError):
 class Evidence:
     """The facts of one or several brokers in order, and the outlines of the logs.
 
+    is_empty: whether no client has produced, fetched or committed anything.
     whole: whether the history begins with the data. Facts about a topic that was deleted since are left out, and those
         about one of which only the id was told, and nobody knows the name any more.
     in_order: whether the order of facts within a millisecond is certain, as it is at one broker.
@@ -108,6 +112,7 @@ class Evidence:
         self.outlines = {(each.topic, each.partition): each for each in outlines}
         self.whole = whole
         told = list(enumerate(facts))
+        self.is_empty = not any(isinstance(fact, _OF_RECORDS) for _, fact in told)
         deletions = {  # the last of each topic
             fact.topic: index for index, fact in told if isinstance(fact, Deleted) and fact.done
         }

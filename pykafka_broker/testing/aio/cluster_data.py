@@ -136,9 +136,15 @@ class AsyncClusterData(AsyncClusterTraffic):
             raise RecordsDiffer("\n".join([head, *lines, listed]), expected, found)
 
     async def assert_no_more(self, topic: str, within_ms: int = 1_000, isolation_level: str = "read_committed") -> None:
-        """Assert the end of the topic: no record is added for some time. Raises RecordsDiffer."""
+        """Assert the end of the topic: no record is added for some time.
+
+        Raises:
+            RecordsDiffer: a record was added.
+            WaitTimeout: a partition has no leader that answers; none is waited for longer than `within_ms`.
+        """
         check_count("within_ms", within_ms)
-        before = {(each.partition, each.offset) for each in await self.records(topic, isolation_level=isolation_level)}
+        present = await self._found(topic, isolation_level, within_ms / 1000, lambda found: True)
+        before = {(each.partition, each.offset) for each in present}
 
         def came(found: list[Record]) -> bool:
             return any((each.partition, each.offset) not in before for each in found)

@@ -17,7 +17,7 @@ from pykafka_broker.testing.answers import ClusterState, ConfigValue, LogSize, P
 from pykafka_broker.testing.arguments import check_count
 from pykafka_broker.testing.async_client import AsyncControlClient, Step, all_at_once, poll
 from pykafka_broker.testing.asynchronous import AsyncKafkaBroker
-from pykafka_broker.testing.cluster_nodes import WAIT_S, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
+from pykafka_broker.testing.cluster_nodes import WAIT_S, _KNOWLEDGE_UNKNOWN, _NO_DUMP, _ONE_BROKER, _SIDES, _refused
 from pykafka_broker.testing.control_client import ControlError, told_to_the_test
 from pykafka_broker.testing.data import BrokerError, NotReached
 from typing import Any
@@ -112,12 +112,13 @@ class AsyncClusterNodes(AsyncControlled):
         replication_factor: int | None = None,
         exist_ok: bool = False,
     ) -> Topic:
-        """Create a topic and wait until all replicas of the partitions are in sync.
+        """Create a topic and wait until all replicas of the partitions are in sync, and all brokers know the topic.
 
         Args:
             replication_factor: by default the number of brokers, up to three.
 
-        The other arguments are as on a single broker.
+        The other arguments are as on a single broker. Brokers that are down or cut off from the controller are not
+        waited for, here and after each change of a topic.
         """
         wanted = min(3, len(self._ids)) if replication_factor is None else replication_factor
         broker = self._running()
@@ -126,7 +127,25 @@ class AsyncClusterNodes(AsyncControlled):
         topic = await broker.create_topic(name, partitions, config, replication_factor=wanted, exist_ok=exist_ok)
         for index in range(topic["partitions"]):
             await self.wait_for_isr(name, index)
+        await self._wait_until_known()
         return topic
+
+    async def alter_config(self, topic: str, config: Mapping[str, ConfigValue | None]) -> Topic:
+        """Set configs of a topic as on a single broker, and wait until all brokers know."""
+        altered = await super().alter_config(topic, config)
+        await self._wait_until_known()
+        return altered
+
+    async def add_partitions(self, topic: str, *, total: int) -> Topic:
+        """Add partitions to a topic as on a single broker, and wait until all brokers know."""
+        grown = await super().add_partitions(topic, total=total)
+        await self._wait_until_known()
+        return grown
+
+    async def delete_topic(self, topic: str) -> None:
+        """Delete a topic with all records, and wait until all brokers know."""
+        await super().delete_topic(topic)
+        await self._wait_until_known()
 
     async def partition(self, topic: str, partition: int = 0) -> PartitionState:
         """Return leader, leader epoch, replicas and replicas in sync, from the node with the best knowledge."""
@@ -179,13 +198,26 @@ class AsyncClusterNodes(AsyncControlled):
         await self._wait_for_metadata(await self.controller.cluster(), timeout)
 
     async def _wait_for_metadata(self, decided: ClusterState, timeout: float) -> None:
-        async def known() -> None:
-            for node_id in self._ids:
-                node = self.broker(node_id)
-                if node.running and (await node.cluster())["metadata_offset"] < decided["metadata_offset"]:
-                    raise NotReached(f"broker {node_id} does not know yet what the controller has decided")
+        await poll(lambda: self._check_known(decided), _KNOWLEDGE_UNKNOWN, timeout)
 
-        await poll(known, "what the brokers know is unknown", timeout)
+    async def _wait_until_known(self) -> None:
+        """Wait until every broker that the controller reaches knows what the controller has decided."""
+
+        async def known() -> None:
+            decided = await self.controller.cluster()
+            fenced = {each["node_id"] for each in decided["brokers"] if each["fenced"]}
+            await self._check_known(decided, fenced | self._lost_nodes)
+
+        await poll(known, _KNOWLEDGE_UNKNOWN, WAIT_S)
+
+    async def _check_known(self, decided: ClusterState, left_out: Collection[int] = ()) -> None:
+        """Raise NotReached for a running broker that does not know yet what the controller has decided."""
+        for node_id in self._ids:
+            node = self.broker(node_id)
+            if node_id in left_out or not node.running:
+                continue
+            if (await node.cluster())["metadata_offset"] < decided["metadata_offset"]:
+                raise NotReached(f"broker {node_id} does not know yet what the controller has decided")
 
     async def wait_for_isr(
         self,
@@ -322,6 +354,12 @@ class AsyncClusterNodes(AsyncControlled):
     def _cut_off_nodes(self) -> frozenset[int]:
         """The nodes on the sides of a partitioned network, but for those on the controller's side."""
         return frozenset[int]().union(*(side for side in self._sides if self._controller_id not in side))
+
+    @property
+    def _lost_nodes(self) -> frozenset[int]:
+        """The nodes that a partitioned network cuts off from the controller."""
+        is_sided = any(self._controller_id in side for side in self._sides)
+        return self._cut_off_nodes if is_sided else frozenset()
 
     async def heal_network(self) -> None:
         """Let all nodes reach each other again."""

@@ -67,6 +67,7 @@ class AsyncChecks(AsyncData):
         seen_by: str | None = None,
         allow: Collection[Anomaly] = (),
         forbid: Collection[Forbidden] = (),
+        empty_ok: bool = False,
         raises: bool = True,
     ) -> list[Finding]:
         """Check the history for anomalies, or an application for what it lost, doubled or invented.
@@ -82,6 +83,7 @@ class AsyncChecks(AsyncData):
             seen_by: a group that must have fetched all records of the topics that it reads.
             allow: names of anomalies that are as they should be: `allow=["aborted read"]`.
             forbid: what Kafka allows and the application does not want: `forbid=["write cycle"]`.
+            empty_ok: no client need have produced, fetched or committed anything.
             raises: False returns the findings instead.
 
         Returns:
@@ -92,11 +94,11 @@ class AsyncChecks(AsyncData):
             ControlError: no history is written.
             TypeError: an argument would not be used: one of an application without topics, or another beside them.
             ValueError: the history is full, an argument is wrong, or nothing could be found: both topics are empty, or
-                are one, no input record has an id and there is no output, no input record has an order, or the topics
-                of `seen_by` never had a record.
+                are one, no input record has an id and there is no output, no input record has an order, the topics of
+                `seen_by` never had a record, or nothing was recorded.
         """
         asked = {"input": input, "output": output, "key": key, "guarantee": guarantee, "order": order}
-        _check_used(asked | {"seen_by": seen_by, "forbid": forbid})
+        _check_used(asked | {"seen_by": seen_by, "forbid": forbid, "empty_ok": empty_ok})
         _check_names(guarantee, allow, forbid)
         if seen_by is not None:
             check_type("seen_by", seen_by, str, "the name of a group")
@@ -105,7 +107,7 @@ class AsyncChecks(AsyncData):
                 raise TypeError(f"{name} must be an expression such as 'key' or '/id', or a function, not {given!r}")
         histories = await self._histories()
         if input is None or output is None:
-            return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid)
+            return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid, empty_ok=empty_ok)
         inputs, outputs = await self.records(input), await self.records(output)
         application = Application(inputs, outputs, key, guarantee, order)
         return _judged(histories, allow, raises, application)

@@ -89,7 +89,8 @@ class Arrival(NamedTuple):
 class SimulatedCluster(AsyncClusterData):
     """A cluster of brokers in virtual time, for `async with` on a `SimulatedLoop`.
 
-    Its methods are those of an `AsyncKafkaCluster`, and more. `cluster.broker(1)` is a `SimulatedBroker`.
+    Its methods are those of an `AsyncKafkaCluster`, and more. `cluster.broker(1)` is a `SimulatedBroker`. The block
+    ends with BrokerError where a node refused a frame that makes no sense, or was refused by the controller.
 
     Args:
         brokers: how many brokers; a single one is its own controller, several have a controller of their own.
@@ -184,11 +185,13 @@ class SimulatedCluster(AsyncClusterData):
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         try:
             self._end_blows()
-        except Exception as never:
+            if violations := [each for node in self._nodes.values() for each in node.violations]:
+                raise BrokerError("\n".join(violations))
+        except Exception as wrong:
             if error is None:
-                never.add_note(self._how_to_repeat)
+                wrong.add_note(self._how_to_repeat)
                 raise
-            error.add_note(str(never))
+            error.add_note(str(wrong))
         finally:
             self._leave_nothing()
         if error is not None:
@@ -329,7 +332,7 @@ class SimulatedCluster(AsyncClusterData):
         replication_factor: int | None = None,
         exist_ok: bool = False,
     ) -> Topic:
-        """Create a topic and return it, once all running brokers know its leaders.
+        """Create a topic and return it, once all running brokers that the controller reaches know its leaders.
 
         Args:
             partitions: by default one.
@@ -347,12 +350,7 @@ class SimulatedCluster(AsyncClusterData):
         code = ErrorCode(created.error_code)
         if code and not (exist_ok and code is ErrorCode.TOPIC_ALREADY_EXISTS):
             raise ControlError(409, f"{code.name}: {created.error_message}", code.name)
-
-        def is_known() -> bool:
-            images = [node.broker.node.image for node in self._nodes.values() if node.running]
-            return all(name in each.topics for each in images)
-
-        await self.until(is_known, told=f"not all brokers know {name}")
+        await self._wait_until_known()
         if code:
             return await self._running().create_topic(name, partitions, config, exist_ok=True)
         image = self._leader_of_metadata.broker.node.image.topics[name]

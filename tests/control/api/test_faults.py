@@ -487,6 +487,7 @@ def test_requests_are_found_by_what_they_are(broker: KafkaBroker, client: Client
     assert one["connection"] == mine[0]["connection"]
     assert broker.requests(client_id=client.client_id, error="UNKNOWN_TOPIC_OR_PARTITION") == [mine[2]]
     assert broker.requests(client_id=client.client_id, after=mine[0]["number"]) == mine[1:]
+    assert broker.requests(client_id=client.client_id, before=mine[-1]["number"], limit=1) == mine[-2:-1]
     assert broker.requests(client_id=client.client_id, since=mine[2]["time"] + 60_000) == []
     assert broker.requests(client_id=client.client_id, since=time.time() - 60) == mine
     assert broker.requests(client_id=client.client_id, limit=1) == mine[-1:]

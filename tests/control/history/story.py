@@ -209,7 +209,7 @@ class Story:
         return Evidence(self.facts, outlines, whole=whole, in_order=in_order)
 
     def found(self, seen_by: str | None = None, forbid: Collection[Forbidden] = (), **options: bool) -> list[Finding]:
-        return findings(self.evidence(**options), seen_by, forbid)
+        return findings(self.evidence(**options), seen_by, forbid, empty_ok=True)
 
     def kinds(self, **options: Any) -> list[str]:
         """Return the names of all anomalies."""

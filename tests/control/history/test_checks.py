@@ -452,6 +452,19 @@ def test_a_client_reads_what_another_was_told_had_failed() -> None:
     assert found.way[0].endswith(": REQUEST_TIMED_OUT")
 
 
+@pytest.mark.parametrize(("base", "last"), [(0, 0), (1, 2), (3, 5), (0, 1), (1, 1), (1, 3), (2, 5)])
+def test_a_batch_over_offsets_of_another_one_is_no_work_of_the_cleaner(story: Story, base: int, last: int) -> None:
+    """Batches share no offset, so the batch that was told offsets 1 and 2 was gone before the other one came."""
+    story.store()
+    story.produced(records=2)
+    story.store(records=3)
+    story.produced()
+    _, told, _, end = story.logs["orders"]
+    story.logs["orders"] = [told._replace(base=base, last=last), end]
+    is_another = last >= 1 and base <= 2 and (base, last) != (1, 2)
+    assert [each.offset for each in story.found(compacted=True)] == ([1] if is_another else [])
+
+
 def test_a_compaction_moves_no_end_and_changes_no_producer(story: Story) -> None:
     """Call records lost in a compacted topic where the cleaner can't have removed them."""
     story.produced(producer_id=7, epoch=0, sequence=0)

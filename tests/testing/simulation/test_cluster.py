@@ -311,6 +311,23 @@ def test_a_failure_of_the_test_goes_before_a_trouble_that_never_came() -> None:
     assert "a trouble never came" in failed.value.__notes__[0]
 
 
+def test_a_frame_that_makes_no_sense_fails_the_block() -> None:
+    async def main(fails: bool) -> None:
+        async with SimulatedCluster(brokers=1, seed=4):
+            reader, writer = await asyncio.open_connection("n1", 9092)
+            writer.write(b"\0\0\0\x0a" + b"\x7f" * 10)
+            with pytest.raises(ConnectionError):
+                await reader.read()
+            assert not fails
+
+    with pytest.raises(BrokerError, match=r"^n1 refused a frame of app: API key 32639 is unknown\b") as raised:
+        simulate(main(fails=False), limit_s=LIMIT_S)
+    assert "seed=4" in raised.value.__notes__[0]
+    with pytest.raises(AssertionError) as failed:
+        simulate(main(fails=True), limit_s=LIMIT_S)
+    assert failed.value.__notes__[0] == "n1 refused a frame of app: API key 32639 is unknown"
+
+
 def test_a_question_that_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         async with SimulatedCluster(brokers=3, seed=4) as cluster:
@@ -322,6 +339,17 @@ def test_a_question_that_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
 
     simulate(main(), limit_s=LIMIT_S)
     assert "a defect" not in caplog.text
+
+
+def test_a_broker_that_is_cut_off_need_not_know_a_topic() -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=3, seed=4) as cluster:
+            cluster.isolate(3)
+            await cluster.create_topic("orders", replication_factor=2)
+            await cluster.delete_topic("orders")
+            assert await cluster.topics() == await cluster.broker(3).topics() == []
+
+    simulate(main(), limit_s=30)
 
 
 def test_racks_and_a_release() -> None:

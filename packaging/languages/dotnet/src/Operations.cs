@@ -712,10 +712,10 @@ namespace PykafkaBroker
 
         /// <summary>
         /// Return the last requests of clients, in the order of the answers; waiting requests come last. A name
-        /// may have a <c>*</c> for anything. <c>since</c> is a time (milliseconds since 1970), <c>after</c> a
-        /// request's <c>number</c>; of more than <c>limit</c> fitting requests the newest are returned.
-        /// <c>bodies</c> decodes requests and responses, <c>records</c> the records in these too, as far as the
-        /// log has kept them: the first 16 KiB of a request, and small batches of an answer.
+        /// may have a <c>*</c> for anything. <c>since</c> is a time (milliseconds since 1970), <c>after</c> and
+        /// <c>before</c> are a request's <c>number</c>; of more than <c>limit</c> fitting requests the newest
+        /// are returned. <c>bodies</c> decodes requests and responses, <c>records</c> the records in these too,
+        /// as far as the log has kept them: the first 16 KiB of a request, and small batches of an answer.
         /// </summary>
         /// <remarks>
         /// By default: <c>after</c> 0, <c>waiting</c> true, <c>bodies</c> false, <c>records</c> false,
@@ -733,6 +733,7 @@ namespace PykafkaBroker
             string? error = null,
             long? since = null,
             int? after = null,
+            int? before = null,
             bool? waiting = null,
             bool? bodies = null,
             bool? records = null,
@@ -751,6 +752,7 @@ namespace PykafkaBroker
                 .Put("error", error)
                 .Put("since", since)
                 .Put("after", after)
+                .Put("before", before)
                 .Put("waiting", waiting)
                 .Put("bodies", bodies)
                 .Put("records", records)
@@ -914,10 +916,11 @@ namespace PykafkaBroker
         /// "header:NAME", or a JSON pointer into the value), and <c>guarantee</c> what is forbidden; with
         /// <c>order</c>, of the same form as <c>key</c>, outputs of the same value must come as their inputs
         /// did. With <c>seen_by</c>, a group, records of its topics that it has never fetched are anomalies
-        /// too, and with <c>forbid</c> what Kafka itself allows.
+        /// too, and with <c>forbid</c> what Kafka itself allows. A history that no client has used is refused,
+        /// as nothing could be found, unless <c>empty_ok</c> is true.
         /// </summary>
         /// <remarks>
-        /// By default: <c>key</c> key, <c>guarantee</c> exactly_once.
+        /// By default: <c>key</c> key, <c>guarantee</c> exactly_once, <c>emptyOk</c> false.
         /// </remarks>
         public virtual Task<IReadOnlyList<Finding>> CheckAsync(
             string? input = null,
@@ -928,6 +931,7 @@ namespace PykafkaBroker
             string? seenBy = null,
             IEnumerable<string>? allow = null,
             IEnumerable<string>? forbid = null,
+            bool? emptyOk = null,
             CancellationToken cancellationToken = default)
         {
             var given = Given.Body()
@@ -938,7 +942,8 @@ namespace PykafkaBroker
                 .Put("order", order)
                 .Put("seen_by", seenBy)
                 .Put("allow", allow)
-                .Put("forbid", forbid);
+                .Put("forbid", forbid)
+                .Put("empty_ok", emptyOk);
             return CallAsync<IReadOnlyList<Finding>>(HttpMethod.Post, "/check", given, cancellationToken);
         }
 

@@ -622,9 +622,10 @@ public abstract class Operations {
     /**
      * Return the last requests of clients, in the order of the answers; waiting requests come last. A name
      * may have a {@code *} for anything. {@code since} is a time (milliseconds since 1970), {@code after}
-     * a request's {@code number}; of more than {@code limit} fitting requests the newest are returned.
-     * {@code bodies} decodes requests and responses, {@code records} the records in these too, as far as
-     * the log has kept them: the first 16 KiB of a request, and small batches of an answer.
+     * and {@code before} are a request's {@code number}; of more than {@code limit} fitting requests the
+     * newest are returned. {@code bodies} decodes requests and responses, {@code records} the records in
+     * these too, as far as the log has kept them: the first 16 KiB of a request, and small batches of an
+     * answer.
      */
     public List<Answers.SeenRequest> requests() {
         return requests(options -> {});
@@ -633,9 +634,10 @@ public abstract class Operations {
     /**
      * Return the last requests of clients, in the order of the answers; waiting requests come last. A name
      * may have a {@code *} for anything. {@code since} is a time (milliseconds since 1970), {@code after}
-     * a request's {@code number}; of more than {@code limit} fitting requests the newest are returned.
-     * {@code bodies} decodes requests and responses, {@code records} the records in these too, as far as
-     * the log has kept them: the first 16 KiB of a request, and small batches of an answer.
+     * and {@code before} are a request's {@code number}; of more than {@code limit} fitting requests the
+     * newest are returned. {@code bodies} decodes requests and responses, {@code records} the records in
+     * these too, as far as the log has kept them: the first 16 KiB of a request, and small batches of an
+     * answer.
      */
     public List<Answers.SeenRequest> requests(Consumer<Options.Requests> options) {
         Given given = Given.query();
@@ -780,7 +782,8 @@ public abstract class Operations {
      * "value", "header:NAME", or a JSON pointer into the value), and {@code guarantee} what is forbidden;
      * with {@code order}, of the same form as {@code key}, outputs of the same value must come as their
      * inputs did. With {@code seen_by}, a group, records of its topics that it has never fetched are
-     * anomalies too, and with {@code forbid} what Kafka itself allows.
+     * anomalies too, and with {@code forbid} what Kafka itself allows. A history that no client has used
+     * is refused, as nothing could be found, unless {@code empty_ok} is true.
      */
     public List<Answers.Finding> check() {
         return check(options -> {});
@@ -793,7 +796,8 @@ public abstract class Operations {
      * "value", "header:NAME", or a JSON pointer into the value), and {@code guarantee} what is forbidden;
      * with {@code order}, of the same form as {@code key}, outputs of the same value must come as their
      * inputs did. With {@code seen_by}, a group, records of its topics that it has never fetched are
-     * anomalies too, and with {@code forbid} what Kafka itself allows.
+     * anomalies too, and with {@code forbid} what Kafka itself allows. A history that no client has used
+     * is refused, as nothing could be found, unless {@code empty_ok} is true.
      */
     public List<Answers.Finding> check(Consumer<Options.Check> options) {
         Given given = Given.body();

@@ -517,6 +517,11 @@ public final class Options {
             return this;
         }
 
+        public Requests before(int before) {
+            given.put("before", before);
+            return this;
+        }
+
         /** By default true. */
         public Requests waiting(boolean waiting) {
             given.put("waiting", waiting);
@@ -737,6 +742,12 @@ public final class Options {
 
         public Check forbid(String... forbid) {
             given.put("forbid", List.of(forbid));
+            return this;
+        }
+
+        /** By default false. */
+        public Check emptyOk(boolean emptyOk) {
+            given.put("empty_ok", emptyOk);
             return this;
         }
     }
