@@ -656,6 +656,10 @@ class JsonSchema(Parsed):
     def normalized(self) -> str:
         return write_json(self._found, sort_keys=True)
 
+    @property
+    def fields(self) -> set[str]:
+        return set(self._found.get("properties", ())) if isinstance(self._found, dict) else set()
+
     def differences(self, written: Self) -> list[str]:
         old, new = (Subschema(each.schema, each) for each in (written.root, self.root))
         effort = Effort(len(self.canonical) + len(written.canonical))

@@ -43,6 +43,9 @@ class RegistrySettings:
     def normalizes(self, subject: str) -> bool:
         return self._effective(subject, _NORMALIZE) is True
 
+    def validates_fields(self, subject: str) -> bool:
+        return self._effective(subject, "validateFields") is True
+
     def group(self, subject: str) -> str:
         """Return the metadata property for groups of a subject's versions; empty without groups."""
         found = self._effective(subject, "compatibilityGroup")
