@@ -290,8 +290,14 @@ async def list_schemas(call: Call) -> Json:
 
 async def test_compatibility(call: Call) -> Json:
     number = call.version if "version" in call.path else None
-    why_not = await call.registry.why_not(call.subject, call.schema, number, call.flag("normalize"))
-    return {"is_compatible": not why_not} | ({"messages": why_not} if call.flag("verbose") else {})
+    verbose = call.flag("verbose")
+    try:
+        why_not = await call.registry.why_not(call.subject, call.schema, number, call.flag("normalize"))
+    except RegistryError as refused:
+        if not verbose or refused.code != problems.INVALID_SCHEMA("").code:
+            raise
+        why_not = [refused.message]
+    return {"is_compatible": not why_not} | ({"messages": why_not} if verbose else {})
 
 
 def get_config(call: Call) -> Json:

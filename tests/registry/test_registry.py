@@ -61,6 +61,18 @@ def test_what_readers_could_not_read_is_refused_and_told(rest: Rest) -> None:
     assert rest.ok("POST", f"{path}?verbose=true", of(XY)) == {"is_compatible": True, "messages": []}
     assert rest.ok("POST", "/compatibility/subjects/nobody/versions/latest", of(XZ)) == {"is_compatible": True}
     assert rest.refused("POST", f"{path}/7", of(XZ)) == (404, 40402)
+    assert rest.refused("POST", "/compatibility/subjects/nobody/versions/1", of(XZ)) == (404, 40402)
+
+
+@pytest.mark.parametrize("path", ["/versions", "/versions/latest"])
+@pytest.mark.parametrize("subject", ["nobody", "somebody"])
+def test_no_invalid_schema_is_compatible(rest: Rest, subject: str, path: str) -> None:
+    rest.register("somebody", X)
+    path = f"/compatibility/subjects/{subject}{path}"
+    assert rest.refused("POST", path, of({"type": "record"})) == (422, 42201)
+    told = rest.ok("POST", f"{path}?verbose=true", of({"type": "record"}))
+    assert not told["is_compatible"]
+    assert told["messages"][0].startswith("Invalid schema of type AVRO")
 
 
 def test_a_transitive_level_looks_at_all_versions(rest: Rest) -> None:
@@ -167,6 +179,7 @@ def test_what_others_refer_to_stays(rest: Rest) -> None:
     assert rest.ok("GET", "/subjects/part/versions/1/referencedby") == []
     assert rest.ok("GET", "/subjects/part/versions/1/referencedby?deleted=true") == [schema_id]
     assert rest.ok("DELETE", "/subjects/part") == [1]
+    assert rest.ok("GET", "/subjects/part/versions/1/referencedby?deleted=true") == [schema_id]
     assert rest.refused("POST", "/subjects/new/versions", of(whole, references=references[:0])) == (422, 42201)
     nowhere = [{"name": "n.Part", "subject": "nowhere", "version": 1}]
     assert rest.refused("POST", "/subjects/new/versions", of(whole, references=nowhere)) == (422, 42201)
