@@ -127,3 +127,16 @@ def test_a_mode_is_taken_away_with_those_below_it(rest: Rest) -> None:
     assert rest.ok("DELETE", "/mode/:.modes:?recursive=true") == {"mode": None}
     assert rest.refused("GET", "/mode/:.modes:a") == (404, 40409)
     assert rest.ok("GET", "/mode/elsewhere") == {"mode": "READONLY"}
+
+
+def test_an_effective_config_has_what_each_scope_says_and_always_a_level(rest: Rest) -> None:
+    try:
+        rest.ok("PUT", "/config", {"normalize": True})
+        assert rest.ok("GET", "/config") == {"compatibilityLevel": "BACKWARD", "normalize": True}
+        rest.ok("PUT", "/config/:.merged:", {"compatibility": "FULL"})
+        rest.ok("PUT", "/config/:.merged:a", {"compatibilityGroup": "major"})
+        assert rest.ok("GET", "/config/:.merged:a") == {"compatibilityGroup": "major"}
+        told = {"compatibilityLevel": "FULL", "normalize": True, "compatibilityGroup": "major"}
+        assert rest.ok("GET", "/config/:.merged:a?defaultToGlobal=true") == told
+    finally:
+        rest.ok("DELETE", "/config")
