@@ -44,8 +44,10 @@ def scopes_of(subject: str | None) -> list[str | None]:
 
 def beside(name: str, subject: str) -> str:
     """Return the subject of a reference from a schema of `subject`: in the same context by default."""
-    context = context_of(subject)
-    return name if context == DEFAULT_CONTEXT or name.startswith(":.") else f":{context}:{name}"
+    own_context, (context, rest) = context_of(subject), split(name)
+    if rest != name:  # the name has a context
+        return rest if context == DEFAULT_CONTEXT else name
+    return name if own_context == DEFAULT_CONTEXT else f":{own_context}:{name}"
 
 
 def has_prefix(name: str, prefix: str) -> bool:

@@ -21,6 +21,7 @@ def test_a_reference_is_to_the_same_context() -> None:
     assert beside("part", "whole") == "part"
     assert beside("part", ":.eu:whole") == ":.eu:part"
     assert beside(":.us:part", ":.eu:whole") == ":.us:part"
+    assert beside(":.:part", ":.eu:whole") == beside(":.:part", "whole") == "part"
 
 
 def test_a_prefix_is_of_one_context_or_of_any() -> None:
