@@ -157,12 +157,12 @@ class Call(NamedTuple):
         return found[offset:] if limit < 0 else found[offset : offset + limit]
 
     def integer(self, name: str, default: int) -> int:
-        """Return an integer of the body."""
+        """Return an integer of 32 bits of the body."""
         found = self.body.get(name)
         if found is None:
             return default
-        if type(found) is not int:
-            raise RegistryError(422, f"{name} must be a number")
+        if type(found) is not int or not -LAST_VERSION <= found <= LAST_VERSION:
+            raise RegistryError(422, f"{name} must be a number of 32 bits")
         return found
 
 

@@ -107,8 +107,8 @@ class Registry:
         """Register a schema and return the version. Raises RegistryError.
 
         Args:
-            schema_id: the id for mode IMPORT, else -1.
-            number: the version for mode IMPORT, else 0.
+            schema_id: the id for mode IMPORT, else a negative number.
+            number: the version for mode IMPORT, else 0 or a negative number.
         """
         async with self.topic.changing():
             importing = self.settings.imports(subject)
@@ -116,7 +116,7 @@ class Registry:
             if not importing:
                 canonical = self._with_contract(subject, canonical)
             async for version in self._same(self._alike(subject, False), canonical, parsed):
-                if schema_id in (-1, version.id) and number in (0, LATEST, version.version):
+                if (schema_id < 0 or schema_id == version.id) and (number <= 0 or number == version.version):
                     return version  # in every mode: nothing is written
             self.settings.must_take(subject, schema_id)
             before = self.state.versions(subject)
@@ -272,7 +272,7 @@ class Registry:
 
     def _number_for(self, subject: str, number: int, importing: bool) -> int:
         following = self.state.next_version(subject)
-        if number in (0, LATEST):
+        if number <= 0:
             number = following
         if number > LAST_VERSION or (number != following and not importing):
             raise problems.INVALID_SCHEMA("Version is not one more than previous version")

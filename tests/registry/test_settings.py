@@ -68,6 +68,19 @@ def test_an_import_brings_ids_and_versions(rest: Rest) -> None:
     rest.ok("PUT", "/mode/moved", {"mode": "READWRITE"})
 
 
+def test_a_number_that_no_id_or_version_can_be_is_none_or_refused(rest: Rest) -> None:
+    schema_id = rest.register("numberless", record("n"))
+    for more in ({"id": -5}, {"version": -5}):
+        assert rest.register("numberless", record("n"), **more) == schema_id
+    assert rest.ok("GET", "/subjects/numberless/versions") == [1]
+    rest.ok("PUT", "/mode/numberless?force=true", {"mode": "IMPORT"})
+    assert rest.register("numberless", record(), id=700, version=-5) == 700
+    assert rest.ok("GET", "/subjects/numberless/versions") == [1, 2]
+    for more in ({"id": 1 << 31}, {"id": 701, "version": 1 << 31}):
+        assert rest.refused("POST", "/subjects/numberless/versions", of(record("o"), **more)) == (422, 422)
+    rest.ok("DELETE", "/mode/numberless")
+
+
 def test_a_schema_that_is_there_has_its_id_in_every_mode(rest: Rest) -> None:
     schema_id = rest.register("there", record("t"))
     for mode in ("READONLY", "IMPORT"):
