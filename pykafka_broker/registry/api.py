@@ -435,6 +435,7 @@ _PATHS: dict[str, dict[str, Handler]] = {
     "/v1/metadata/deployment": {"GET": get_deployment},
     "/v1/metadata/version": {"GET": get_version_of_registry},
 }
+_IN_CONTEXT = re.compile("/+contexts/([^/]+)(/.+)")  # before any other path, for clients of one context
 _ROUTES = [
     (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", path.strip("/"))), methods) for path, methods in _PATHS.items()
 ]
@@ -453,6 +454,14 @@ def find(method: str, path: str) -> tuple[Handler, dict[str, str]]:
             except UnicodeDecodeError:
                 raise RegistryError(400, "the path is not UTF-8") from None
     raise RegistryError(404, "HTTP 404 Not Found")
+
+
+def _put_in_context(name: str, path: dict[str, str], parameters: dict[str, list[str]]) -> None:
+    """Put the subjects of a request into a context: `ctx`, `.ctx` and `:.ctx:` are one."""
+    context = f".{name.strip(':').removeprefix('.')}"
+    path["subject"] = subjects.in_context(path.get("subject", ""), context)
+    for word in ("subject", "subjectPrefix"):
+        parameters[word] = [subjects.in_context(parameters.get(word, [""])[-1], context)]
 
 
 # -- forwarding
@@ -546,10 +555,15 @@ class RegistryServer:
             target = urlsplit(request.target)
         except ValueError:
             raise RegistryError(400, "the address makes no sense") from None
-        handler, path = find("GET" if request.method == "HEAD" else request.method, target.path)
+        in_context = _IN_CONTEXT.fullmatch(target.path)
+        handler, path = find(
+            "GET" if request.method == "HEAD" else request.method, in_context[2] if in_context else target.path
+        )
         if handler not in _OF_NO_SCHEMA:
             await self.registry.topic.read_on()
         parameters = parse_qs(target.query, keep_blank_values=True)
+        if in_context:
+            _put_in_context(unquote(in_context[1]), path, parameters)
         extended = request.headers.get(_EXTENDED, "").lower() == "true"
         answer = handler(Call(self.registry, path, parameters, _body(request), extended))
         return await answer if inspect.isawaitable(answer) else answer

@@ -213,6 +213,29 @@ def test_contexts_have_ids_of_their_own(rest: Rest) -> None:
     assert rest.register(":.:plain", record("in_all")) == rest.register("plain", record("in_all"))
 
 
+@pytest.mark.parametrize("context", ["url", ".url", ":.url:", "%3A.url%3A"])
+def test_a_context_in_the_address_has_all_subjects_of_a_client(rest: Rest, context: str) -> None:
+    base = f"/contexts/{context}"
+    part, whole = record("p", name="Part"), record({"name": "part", "type": "Part"})
+    body = of(whole, references=[{"name": "Part", "subject": "part", "version": 1}])
+    schema_ids = [rest.ok("POST", f"{base}/subjects/part/versions", of(part))["id"]]
+    schema_ids.append(rest.ok("POST", f"{base}/subjects/:.url:whole/versions", body)["id"])
+    assert schema_ids == [1, 2]
+    assert rest.ok("GET", f"{base}/subjects") == [":.url:part", ":.url:whole"]
+    assert rest.ok("GET", f"{base}/subjects?subjectPrefix=w") == [":.url:whole"]
+    assert [each["subject"] for each in rest.ok("GET", f"{base}/schemas")] == [":.url:part", ":.url:whole"]
+    assert rest.ok("GET", f"{base}/subjects/part/versions/latest")["subject"] == ":.url:part"
+    assert rest.ok("GET", f"{base}/schemas/ids/2/schema") == whole
+    assert rest.ok("GET", f"{base}/schemas/ids/2/versions?subject=whole") == [{"subject": ":.url:whole", "version": 1}]
+    assert rest.ok("POST", f"{base}/compatibility/subjects/whole/versions/latest", body) == {"is_compatible": True}
+    rest.ok("PUT", f"{base}/config", {"compatibility": "FULL"})
+    assert rest.ok("DELETE", "/config/:.url:") == {"compatibilityLevel": "FULL"}
+    rest.ok("PUT", f"{base}/mode/part", {"mode": "READONLY"})
+    assert rest.ok("DELETE", "/mode/:.url:part") == {"mode": "READONLY"}
+    assert rest.ok("GET", "/contexts/:.:/mode") == {"mode": "READWRITE"}
+    assert rest.refused("GET", f"{base}/nothing") == (404, 404)
+
+
 def test_many_at_once_get_one_id(broker: KafkaBroker) -> None:
     ids: list[int] = []
 
