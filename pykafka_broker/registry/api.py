@@ -88,8 +88,8 @@ class Call(NamedTuple):
 
     @property
     def version(self) -> int:
-        text = self.path["version"]
-        if text in ("latest", "-1"):
+        text = self.path["version"].strip()
+        if text.lower() in ("latest", "-1"):
             return LATEST
         if not (re.fullmatch("[0-9]{1,10}", text) and 1 <= int(text) <= LAST_VERSION):
             raise problems.INVALID_VERSION(text)
@@ -103,14 +103,15 @@ class Call(NamedTuple):
         return int(text)
 
     @property
+    def of_id(self) -> str:
+        """Return the subject given with an id, or the subject behind the alias; a context or nothing without."""
+        name = self.query.get("subject", "")
+        return self.registry.settings.resolve_alias(subjects.checked(name)) if subjects.split(name)[1] else name
+
+    @property
     def context(self) -> str:
         """Return the context of the subject given with an id."""
-        return subjects.context_of(self.query.get("subject", ""))
-
-    def names(self, subject: str) -> bool:
-        """Return whether the parameter `subject` is empty or equal to the subject."""
-        wanted = self.query.get("subject", "")
-        return not subjects.split(wanted)[1] or subjects.checked(wanted) == subject
+        return subjects.context_of(self.of_id)
 
     @property
     def schema(self) -> Schema:
@@ -398,8 +399,8 @@ def _ids_of_guid(call: Call) -> list[tuple[str, int]]:
 
 
 def _uses(call: Call) -> list[Version]:
-    uses = call.registry.uses(call.id, call.context, call.flag("deleted"))
-    return [each for each in uses if call.names(each.subject)]
+    subject, uses = call.of_id, call.registry.uses(call.id, call.context, call.flag("deleted"))
+    return [each for each in uses if not subjects.split(subject)[1] or each.subject == subject]
 
 
 async def _text(call: Call, schema: Schema, context: str) -> str:

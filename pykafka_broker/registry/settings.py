@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pykafka_broker.registry import kinds, problems, records
 from pykafka_broker.registry.contracts import metadata_text, rule_set_text, why_no_rule_set
-from pykafka_broker.registry.subjects import context_of, scopes_of
+from pykafka_broker.registry.subjects import beside, context_of, scopes_of
 from pykafka_broker.registry.topic import SchemasTopic
 
 READWRITE, READONLY, READONLY_OVERRIDE, IMPORT = "READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT"
@@ -61,7 +61,7 @@ class RegistrySettings:
     def resolve_alias(self, subject: str) -> str:
         """Return the subject behind an alias, or the subject."""
         found = self._topic.state().configs.get(subject, {}).get("alias")
-        return found if isinstance(found, str) and found else subject
+        return beside(found, subject) if isinstance(found, str) and found else subject
 
     def _effective(self, subject: str, name: str) -> Any:
         """Return a setting for a subject, from the narrowest scope with a value."""

@@ -26,7 +26,7 @@ def test_a_version_is_found_by_number_and_as_the_latest(rest: Rest) -> None:
     text = rest.ok("GET", f"/schemas/ids/{schema_id}")["schema"]
     version = {"subject": "numbered", "version": 1, "id": schema_id, "schema": text}
     version["guid"] = rest.ok("GET", f"/schemas/ids/{schema_id}")["guid"]
-    for number in ("1", "latest", "-1"):
+    for number in ("1", "latest", "LATEST", "%20latest", "-1"):
         assert rest.ok("GET", f"/subjects/numbered/versions/{number}") == version
     assert rest.ok("GET", "/subjects/numbered/versions/1/schema") == json.loads(text)
     assert rest.ok("GET", f"/schemas/ids/{schema_id}/schema") == json.loads(text)

@@ -120,7 +120,15 @@ def test_a_subject_may_be_another_name_of_one(rest: Rest) -> None:
     assert rest.ok("GET", "/subjects/nickname/versions/1")["subject"] == "real"
     assert rest.register("nickname", record("real")) == schema_id
     assert rest.ok("GET", "/config/nickname") == {"alias": "real"}
+    assert rest.ok("GET", f"/schemas/ids/{schema_id}/subjects?subject=nickname") == ["real"]
     rest.ok("DELETE", "/config/nickname")
+    rest.register(":.alias:real", record("inner"))
+    rest.ok("PUT", "/config/:.alias:nickname", {"alias": "real"})
+    assert rest.ok("GET", "/subjects/:.alias:nickname/versions/1")["subject"] == ":.alias:real"
+    rest.ok("PUT", "/config/outside", {"alias": ":.alias:real"})
+    inner = rest.ok("GET", "/subjects/:.alias:real/versions/1/schema")
+    assert rest.ok("GET", "/schemas/ids/1/schema?subject=outside") == inner
+    rest.ok("DELETE", "/config/outside")
     assert rest.refused("GET", "/subjects/nickname/versions") == (404, 40401)
 
 
