@@ -345,7 +345,7 @@ def _compare_combined(comparison: Comparison, old: Subschema, new: Subschema, pa
             plain = _without(old, ("allOf",)) if "allOf" in new.schema else old
             if not any(comparison.agree(plain, part, where) for part in parts):
                 found.append(reason("TYPE_CHANGED", where))
-        elif word == "oneOf" and of_old[0] == "anyOf" and len(parts) > 1:
+        elif word == "oneOf" and of_old[0] == "anyOf" and len(of_old[1]) > 1:
             found.append(reason("COMBINED_TYPE_CHANGED", where))
         elif not _pairs(comparison, of_old[1], parts, where):
             kind = "SUM_TYPE_NARROWED" if len(parts) < len(of_old[1]) else "COMBINED_TYPE_SUBSCHEMAS_CHANGED"
@@ -355,6 +355,16 @@ def _compare_combined(comparison: Comparison, old: Subschema, new: Subschema, pa
         if not all(comparison.agree(part, plain, path) for part in of_old[1]):
             found.append(reason("SUM_TYPE_NARROWED", f"{path}/{of_old[0]}"))
     return found + _compare_products(comparison, old, new, path)
+
+
+def _suffice(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> bool:
+    """Return whether the combined parts of the old schema, without the rest, are enough for a plain new schema."""
+    if any(word in new.schema for word in ("allOf", *_SUMS)):
+        return False
+    if any(comparison.agree(each, new, path) for each in old.listed("allOf")):
+        return True
+    of_old = _sum(old)
+    return of_old is not None and all(comparison.agree(part, new, path) for part in of_old[1])
 
 
 def _compare_products(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
@@ -507,7 +517,8 @@ class Comparison:
         if "array" in types:
             found += _limits(before, after, path, ("maxItems",), ("minItems",))
             found += _compare_array(self, old, new, path)
-        return found + _compare_combined(self, old, new, path) + self._compare_not_and_if(old, new, path)
+        found += _compare_combined(self, old, new, path) + self._compare_not_and_if(old, new, path)
+        return [] if found and _suffice(self, old, new, path) else found
 
     def _compare_not_and_if(self, old: Subschema, new: Subschema, path: str) -> list[str]:
         before, after = old.schema, new.schema
