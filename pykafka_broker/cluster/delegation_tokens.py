@@ -21,6 +21,7 @@ from pykafka_broker.protocol.stored.delegation_token_record import DelegationTok
 from pykafka_broker.protocol.stored.remove_delegation_token_record import RemoveDelegationTokenRecord
 from pykafka_broker.steps import Pace, at_once
 
+_LAST_MS = (1 << 63) - 1
 MAX_RENEWERS = 1000  # of one token: a record has to hold all of them
 _TOKENS_FROM = 14  # the first metadata.version with records of tokens, 3.6-IV2
 
@@ -80,7 +81,7 @@ def create_token(
     secret_key = _enabled(controller)
     config = controller.config
     most = config.delegation_token_max_lifetime_ms
-    end = wall + (min(most, lifetime_ms) if lifetime_ms > 0 else most)
+    end = min(wall + (min(most, lifetime_ms) if lifetime_ms > 0 else most), _LAST_MS)
     expiry = min(end, wall + config.delegation_token_expiry_time_ms)
     token_id = uuid_text(controller.new_uuid())
     token = DelegationTokenRecord(owner, requester, renewers, wall, end, expiry, token_id)

@@ -88,8 +88,8 @@ class Call(NamedTuple):
 
     @property
     def version(self) -> int:
-        text = self.path["version"]
-        if text in ("latest", "-1"):
+        text = self.path["version"].strip()
+        if text.lower() in ("latest", "-1"):
             return LATEST
         if not (re.fullmatch("[0-9]{1,10}", text) and 1 <= int(text) <= LAST_VERSION):
             raise problems.INVALID_VERSION(text)
@@ -103,14 +103,15 @@ class Call(NamedTuple):
         return int(text)
 
     @property
+    def of_id(self) -> str:
+        """Return the subject given with an id, or the subject behind the alias; a context or nothing without."""
+        name = self.query.get("subject", "")
+        return self.registry.settings.resolve_alias(subjects.checked(name)) if subjects.split(name)[1] else name
+
+    @property
     def context(self) -> str:
         """Return the context of the subject given with an id."""
-        return subjects.context_of(self.query.get("subject", ""))
-
-    def names(self, subject: str) -> bool:
-        """Return whether the parameter `subject` is empty or equal to the subject."""
-        wanted = self.query.get("subject", "")
-        return not subjects.split(wanted)[1] or subjects.checked(wanted) == subject
+        return subjects.context_of(self.of_id)
 
     @property
     def schema(self) -> Schema:
@@ -157,12 +158,12 @@ class Call(NamedTuple):
         return found[offset:] if limit < 0 else found[offset : offset + limit]
 
     def integer(self, name: str, default: int) -> int:
-        """Return an integer of the body."""
+        """Return an integer of 32 bits of the body."""
         found = self.body.get(name)
         if found is None:
             return default
-        if type(found) is not int:
-            raise RegistryError(422, f"{name} must be a number")
+        if type(found) is not int or not -LAST_VERSION <= found <= LAST_VERSION:
+            raise RegistryError(422, f"{name} must be a number of 32 bits")
         return found
 
 
@@ -290,8 +291,14 @@ async def list_schemas(call: Call) -> Json:
 
 async def test_compatibility(call: Call) -> Json:
     number = call.version if "version" in call.path else None
-    why_not = await call.registry.why_not(call.subject, call.schema, number, call.flag("normalize"))
-    return {"is_compatible": not why_not} | ({"messages": why_not} if call.flag("verbose") else {})
+    verbose = call.flag("verbose")
+    try:
+        why_not = await call.registry.why_not(call.subject, call.schema, number, call.flag("normalize"))
+    except RegistryError as refused:
+        if not verbose or refused.code != problems.INVALID_SCHEMA("").code:
+            raise
+        why_not = [refused.message]
+    return {"is_compatible": not why_not} | ({"messages": why_not} if verbose else {})
 
 
 def get_config(call: Call) -> Json:
@@ -392,8 +399,8 @@ def _ids_of_guid(call: Call) -> list[tuple[str, int]]:
 
 
 def _uses(call: Call) -> list[Version]:
-    uses = call.registry.uses(call.id, call.context, call.flag("deleted"))
-    return [each for each in uses if call.names(each.subject)]
+    subject, uses = call.of_id, call.registry.uses(call.id, call.context, call.flag("deleted"))
+    return [each for each in uses if not subjects.split(subject)[1] or each.subject == subject]
 
 
 async def _text(call: Call, schema: Schema, context: str) -> str:
@@ -429,6 +436,7 @@ _PATHS: dict[str, dict[str, Handler]] = {
     "/v1/metadata/deployment": {"GET": get_deployment},
     "/v1/metadata/version": {"GET": get_version_of_registry},
 }
+_IN_CONTEXT = re.compile("/+contexts/([^/]+)(/.+)")  # before any other path, for clients of one context
 _ROUTES = [
     (re.compile(re.sub(r"\{(\w+)\}", r"(?P<\1>[^/]*)", path.strip("/"))), methods) for path, methods in _PATHS.items()
 ]
@@ -447,6 +455,14 @@ def find(method: str, path: str) -> tuple[Handler, dict[str, str]]:
             except UnicodeDecodeError:
                 raise RegistryError(400, "the path is not UTF-8") from None
     raise RegistryError(404, "HTTP 404 Not Found")
+
+
+def _put_in_context(name: str, path: dict[str, str], parameters: dict[str, list[str]]) -> None:
+    """Put the subjects of a request into a context: `ctx`, `.ctx` and `:.ctx:` are one."""
+    context = f".{name.strip(':').removeprefix('.')}"
+    path["subject"] = subjects.in_context(path.get("subject", ""), context)
+    for word in ("subject", "subjectPrefix"):
+        parameters[word] = [subjects.in_context(parameters.get(word, [""])[-1], context)]
 
 
 # -- forwarding
@@ -540,10 +556,15 @@ class RegistryServer:
             target = urlsplit(request.target)
         except ValueError:
             raise RegistryError(400, "the address makes no sense") from None
-        handler, path = find("GET" if request.method == "HEAD" else request.method, target.path)
+        in_context = _IN_CONTEXT.fullmatch(target.path)
+        handler, path = find(
+            "GET" if request.method == "HEAD" else request.method, in_context[2] if in_context else target.path
+        )
         if handler not in _OF_NO_SCHEMA:
             await self.registry.topic.read_on()
         parameters = parse_qs(target.query, keep_blank_values=True)
+        if in_context:
+            _put_in_context(unquote(in_context[1]), path, parameters)
         extended = request.headers.get(_EXTENDED, "").lower() == "true"
         answer = handler(Call(self.registry, path, parameters, _body(request), extended))
         return await answer if inspect.isawaitable(answer) else answer

@@ -466,6 +466,10 @@ class AvroSchema(Parsed):
     def normalized(self) -> str:
         return write_json(_SchemaWriter(self._elsewhere, ordered=True).write(self.type, ""))
 
+    @property
+    def fields(self) -> set[str]:
+        return {each.name for each in self.type.fields}
+
     def differences(self, written: Self) -> list[str]:
         effort = Effort(len(self.canonical) + len(written.canonical))
         return [str(each) for each in _Comparison(effort).compare(self.type, written.type, "")]

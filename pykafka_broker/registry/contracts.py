@@ -99,6 +99,12 @@ def properties(metadata: str) -> dict[str, str]:
     return found
 
 
+def reserved_fields(metadata: str) -> set[str]:
+    """Return the names that no field of the schema may have."""
+    listed = properties(metadata).get("confluent:reserved", "")
+    return {each.strip() for each in listed.split(",")} - {""}
+
+
 def has_rule_type(rule_set: str, wanted: str) -> bool:
     told = json.loads(rule_set) if rule_set else {}
     return any(rule.get("type") == wanted for kind in RULES for rule in told.get(kind, ()))

@@ -3,9 +3,12 @@
 Rule: nothing is fetched. A reference leads into the schema itself, to one of the schemas registered as its references,
 or to a metaschema, which counts as any schema; other references are refused. Data that is valid under the old schema
 has to be valid under the new schema. An object's content model is open if it allows any other property, partially open
-if other properties must fit a schema, closed if it allows none. A property that is added to an open content model is
+if it names schemas for other properties, closed if it allows none. A property that is added to an open content model is
 incompatible: data of the old schema may use its name for something else. Combined schemas are compared by their parts:
 each old part of `anyOf` and `oneOf` needs a new part, each new part of `allOf` needs an old part.
+
+As in Confluent's registry, `required` counts only for properties that both schemas declare or that are added to an
+unopen content model, and patterns count only as what covers a property that is added or removed.
 """
 
 from __future__ import annotations
@@ -176,42 +179,18 @@ def _compare_object(comparison: Comparison, old: Subschema, new: Subschema, path
     found = []
     required = _required(new.schema)
     for name in sorted(required - _required(old.schema)):
-        was_allowed = name in were or name not in are  # a property that only the new schema declares is judged below
-        if was_allowed and not (name in are and _has_default(are[name])):
+        if name in were and name in are and not _has_default(are[name]):
             found.append(reason("REQUIRED_ATTRIBUTE_ADDED", f"{path}/required/{name}"))
     for name in [*were, *(name for name in are if name not in were)]:
         where = f"{path}/properties/{name}"
         if name not in are:
             found += _removed(comparison, were[name], new, name, where)
         elif name not in were:
-            found += _added(comparison, old, are[name], name, where)
-            if name in required and not _has_default(are[name]):
-                found.append(reason("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", where))
+            found += _added(comparison, old, are[name], name, name in required, where)
         else:
             found += comparison.compare(were[name], are[name], where)
-    found += _compare_patterns(comparison, old, new, path)
     found += _compare_rest(comparison, old, new, path)
     return found + _compare_dependencies(comparison, old, new, path)
-
-
-def _compare_patterns(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
-    """Compare the schemas of patterns.
-
-    An old pattern is compared with the same pattern in the new schema, or with the schema of the other properties. A
-    new pattern is compared with every old schema whose properties may match the pattern.
-    """
-    before, after = old.named("patternProperties"), new.named("patternProperties")
-    rest_before, rest_after = old.rest("additionalProperties"), new.rest("additionalProperties")
-    pairs = [(pattern, was, after.get(pattern, rest_after)) for pattern, was in before.items()]
-    for pattern, now in after.items():
-        if pattern not in before:
-            named = [each for name, each in old.named("properties").items() if comparison.matches(pattern, name)]
-            pairs += [(pattern, was, now) for was in (rest_before, *before.values(), *named)]
-    return [
-        reason(f"ADDITIONAL_PROPERTIES_{'REMOVED' if now.schema is False else 'NARROWED'}", f"{path}/{pattern}")
-        for pattern, was, now in pairs
-        if comparison.compare(was, now, f"{path}/patternProperties/{pattern}")
-    ]
 
 
 def _removed(comparison: Comparison, was: Subschema, new: Subschema, name: str, path: str) -> list[str]:
@@ -226,23 +205,34 @@ def _removed(comparison: Comparison, was: Subschema, new: Subschema, name: str, 
     return []
 
 
-def _added(comparison: Comparison, old: Subschema, now: Subschema, name: str, path: str) -> list[str]:
-    """Return why old data with an undeclared property of this name may be invalid under the new declaration."""
+def _added(comparison: Comparison, old: Subschema, now: Subschema, name: str, required: bool, path: str) -> list[str]:
+    """Return why old data with an undeclared property of this name, or without it, may be invalid now."""
     rest = _schema_for(comparison, old, name)
-    if rest is None or not comparison.compare(rest, now, path):
-        return []
-    if rest.schema is True:
-        return [reason("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", path)]
-    return [reason("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path)]
+    covered = rest is None or not comparison.compare(rest, now, path)
+    if _is_open_model(old):
+        return [] if covered else [reason("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", path)]
+    found = [] if covered else [reason("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL", path)]
+    if required and not _has_default(now):
+        found.append(reason("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL", path))
+    return found
+
+
+def _is_open_model(node: Subschema) -> bool:
+    return not node.schema.get("patternProperties") and node.rest("additionalProperties").schema in (True, {})
 
 
 def _schema_for(comparison: Comparison, node: Subschema, name: str) -> Subschema | None:
-    """Return the schema for a property that is not under `properties`; None if such a property is forbidden."""
+    """Return the schema for a property that is not under `properties`; None if no schema covers the property.
+
+    Beside patterns, only a schema under `additionalProperties` covers a property that matches none of them.
+    """
     for pattern, found in node.named("patternProperties").items():
         if comparison.matches(pattern, name):
             return found
+    if _is_open_model(node):
+        return node.at(True)
     rest = node.rest("additionalProperties")
-    return None if rest.schema is False else node.at(True) if rest.schema == {} else rest
+    return None if isinstance(rest.schema, bool) else rest
 
 
 class NamePattern:
@@ -355,7 +345,7 @@ def _compare_combined(comparison: Comparison, old: Subschema, new: Subschema, pa
             plain = _without(old, ("allOf",)) if "allOf" in new.schema else old
             if not any(comparison.agree(plain, part, where) for part in parts):
                 found.append(reason("TYPE_CHANGED", where))
-        elif word == "oneOf" and of_old[0] == "anyOf" and len(parts) > 1:
+        elif word == "oneOf" and of_old[0] == "anyOf" and len(of_old[1]) > 1:
             found.append(reason("COMBINED_TYPE_CHANGED", where))
         elif not _pairs(comparison, of_old[1], parts, where):
             kind = "SUM_TYPE_NARROWED" if len(parts) < len(of_old[1]) else "COMBINED_TYPE_SUBSCHEMAS_CHANGED"
@@ -365,6 +355,16 @@ def _compare_combined(comparison: Comparison, old: Subschema, new: Subschema, pa
         if not all(comparison.agree(part, plain, path) for part in of_old[1]):
             found.append(reason("SUM_TYPE_NARROWED", f"{path}/{of_old[0]}"))
     return found + _compare_products(comparison, old, new, path)
+
+
+def _suffice(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> bool:
+    """Return whether the combined parts of the old schema, without the rest, are enough for a plain new schema."""
+    if any(word in new.schema for word in ("allOf", *_SUMS)):
+        return False
+    if any(comparison.agree(each, new, path) for each in old.listed("allOf")):
+        return True
+    of_old = _sum(old)
+    return of_old is not None and all(comparison.agree(part, new, path) for part in of_old[1])
 
 
 def _compare_products(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
@@ -517,7 +517,8 @@ class Comparison:
         if "array" in types:
             found += _limits(before, after, path, ("maxItems",), ("minItems",))
             found += _compare_array(self, old, new, path)
-        return found + _compare_combined(self, old, new, path) + self._compare_not_and_if(old, new, path)
+        found += _compare_combined(self, old, new, path) + self._compare_not_and_if(old, new, path)
+        return [] if found and _suffice(self, old, new, path) else found
 
     def _compare_not_and_if(self, old: Subschema, new: Subschema, path: str) -> list[str]:
         before, after = old.schema, new.schema
@@ -665,6 +666,10 @@ class JsonSchema(Parsed):
     @cached_property
     def normalized(self) -> str:
         return write_json(self._found, sort_keys=True)
+
+    @property
+    def fields(self) -> set[str]:
+        return set(self._found.get("properties", ())) if isinstance(self._found, dict) else set()
 
     def differences(self, written: Self) -> list[str]:
         old, new = (Subschema(each.schema, each) for each in (written.root, self.root))

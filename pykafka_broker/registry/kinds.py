@@ -37,6 +37,10 @@ class Parsed(Protocol):
     @property
     def normalized(self) -> str: ...
 
+    @property
+    def fields(self) -> set[str]:
+        """Return the names of the fields of the outermost types."""
+
     def differences(self, written: Self) -> list[str]:
         """Return why data of the schema `written` can't be read with the schema; empty if compatible.
 

@@ -510,6 +510,10 @@ class ProtobufSchema:
     def normalized(self) -> str:
         return formatted(text_of(self.descriptor))
 
+    @property
+    def fields(self) -> set[str]:
+        return {field.name for message in self.descriptor.message_type for field in message.field}
+
     def differences(self, written: Self) -> list[str]:
         return incompatibilities(self.descriptor, written.descriptor)
 

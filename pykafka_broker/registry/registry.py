@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 
 from pykafka_broker.registry import kinds, problems, records
-from pykafka_broker.registry.contracts import merged_metadata, merged_rule_sets, properties
+from pykafka_broker.registry.contracts import merged_metadata, merged_rule_sets, properties, reserved_fields
 from pykafka_broker.registry.kinds import Parsed
 from pykafka_broker.registry.parsing import Parsing, off_the_loop
 from pykafka_broker.registry.records import Reference, Schema, Version
@@ -68,7 +68,7 @@ class Registry:
 
     def referred_by(self, subject: str, number: int, deleted: bool = False) -> list[int]:
         """Return the ids of schemas with a reference to the version."""
-        version = self.version(subject, number)
+        version = self.version(subject, number, deleted=True)
         return sorted({each.id for each in self.state.referrers(subject, version.version, deleted)})
 
     async def text(self, subject: str, schema: Schema, form: str) -> str:
@@ -91,13 +91,13 @@ class Registry:
         Args:
             number: the version to compare with; None for the versions that the subject's level compares with.
         """
-        if number is not None and number != LATEST:
-            self.version(subject, number)
-        elif not self.state.versions(subject):
-            return []
+        versions = self.state.versions(subject)
+        if number is not None:
+            versions = [each for each in versions if number in (LATEST, each.version)][-1:]
+            if not versions and number != LATEST:
+                raise problems.NO_VERSION(number)
         canonical, parsed = await self._canonical(subject, schema, normalize)
-        only = None if number is None else [self.version(subject, number)]
-        return await self._why_not(subject, self._with_contract(subject, canonical), parsed, only)
+        return await self._why_not(subject, self._with_contract(subject, canonical), parsed, versions)
 
     # -- changing
 
@@ -107,8 +107,8 @@ class Registry:
         """Register a schema and return the version. Raises RegistryError.
 
         Args:
-            schema_id: the id for mode IMPORT, else -1.
-            number: the version for mode IMPORT, else 0.
+            schema_id: the id for mode IMPORT, else a negative number.
+            number: the version for mode IMPORT, else 0 or a negative number.
         """
         async with self.topic.changing():
             importing = self.settings.imports(subject)
@@ -116,10 +116,11 @@ class Registry:
             if not importing:
                 canonical = self._with_contract(subject, canonical)
             async for version in self._same(self._alike(subject, False), canonical, parsed):
-                if schema_id in (-1, version.id) and number in (0, LATEST, version.version):
+                if (schema_id < 0 or schema_id == version.id) and (number <= 0 or number == version.version):
                     return version  # in every mode: nothing is written
             self.settings.must_take(subject, schema_id)
-            if not importing and (reasons := await self._why_not(subject, canonical, parsed, None)):
+            before = self.state.versions(subject)
+            if not importing and (reasons := await self._why_not(subject, canonical, parsed, before)):
                 raise problems.INCOMPATIBLE(subject, ", ".join(reasons))
             number = self._number_for(subject, number, importing)
             made = Version(subject, number, self._id_for(subject, canonical, schema_id), canonical)
@@ -204,12 +205,12 @@ class Registry:
             if asked != schema:
                 yield asked
 
-    def _of_one_group(self, subject: str, schema: Schema) -> list[Version]:
+    def _of_one_group(self, subject: str, schema: Schema, versions: list[Version]) -> list[Version]:
         """Return the versions to compare a new version with.
 
         Where a metadata property makes groups, only versions with the same value are compared.
         """
-        versions, group = self.state.versions(subject), self.settings.group(subject)
+        group = self.settings.group(subject)
         if not group:
             return versions
         mine = properties(schema.metadata).get(group)
@@ -250,27 +251,28 @@ class Registry:
         except problems.RegistryError:
             return None
 
-    async def _why_not(self, subject: str, schema: Schema, parsed: Parsed, only: list[Version] | None) -> list[str]:
+    async def _why_not(self, subject: str, schema: Schema, parsed: Parsed, before: list[Version]) -> list[str]:
+        reserved = _why_reserved(schema, parsed, before) if self.settings.validates_fields(subject) else []
         level = self.settings.level(subject)
         if level == kinds.NONE:
-            return []
-        versions = self._of_one_group(subject, schema)
-        asked = only or (versions if kinds.is_transitive(level) else versions[-1:])
-        for version in reversed(asked):
+            return reserved
+        versions = self._of_one_group(subject, schema, before)
+        for version in reversed(versions if kinds.is_transitive(level) else versions[-1:]):
             old = await self._parsed_of(version)
             found = [] if old is None else await _differences(level, parsed, old)
             if found:
                 return [
+                    *reserved,
                     *found,
                     f"{{oldSchemaVersion: {version.version}}}",
                     f"{{oldSchema: '{version.schema.text}'}}",
                     f"{{compatibility: '{level}'}}",
                 ]
-        return []
+        return reserved
 
     def _number_for(self, subject: str, number: int, importing: bool) -> int:
         following = self.state.next_version(subject)
-        if number in (0, LATEST):
+        if number <= 0:
             number = following
         if number > LAST_VERSION or (number != following and not importing):
             raise problems.INVALID_SCHEMA("Version is not one more than previous version")
@@ -303,6 +305,23 @@ class Registry:
         for each in versions:
             if self.state.referrers(each.subject, each.version):
                 raise problems.REFERRED_TO(each.subject, each.version)
+
+
+def _why_reserved(schema: Schema, parsed: Parsed, before: list[Version]) -> list[str]:
+    """Return why fields and reserved names do not go together, with each other and with the version before."""
+    reserved = reserved_fields(schema.metadata)
+    removed = reserved_fields(before[-1].schema.metadata) - reserved if before else set()
+    return [
+        *(
+            f"The new schema has reserved field {name} removed from its metadata which is present in the old schema's "
+            "metadata."
+            for name in sorted(removed)
+        ),
+        *(
+            f"The new schema has field that conflicts with the reserved field {name}."
+            for name in sorted(reserved & parsed.fields)
+        ),
+    ]
 
 
 async def _differences(level: str, new: Parsed, old: Parsed) -> list[str]:

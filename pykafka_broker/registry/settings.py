@@ -6,13 +6,13 @@ Rule: a setting that a subject lacks is that of its context, else that of all su
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from pykafka_broker.registry import kinds, problems, records
 from pykafka_broker.registry.contracts import metadata_text, rule_set_text, why_no_rule_set
-from pykafka_broker.registry.subjects import context_of, scopes_of
+from pykafka_broker.registry.subjects import beside, context_of, scopes_of
 from pykafka_broker.registry.topic import SchemasTopic
 
 READWRITE, READONLY, READONLY_OVERRIDE, IMPORT = "READWRITE", "READONLY", "READONLY_OVERRIDE", "IMPORT"
@@ -20,7 +20,6 @@ MODES = frozenset({READWRITE, READONLY, READONLY_OVERRIDE, IMPORT})
 _LEVEL = "compatibilityLevel"
 _NORMALIZE = "normalize"
 Config = dict[str, Any]
-T = TypeVar("T")
 
 
 class Contract(NamedTuple):
@@ -43,6 +42,9 @@ class RegistrySettings:
     def normalizes(self, subject: str) -> bool:
         return self._effective(subject, _NORMALIZE) is True
 
+    def validates_fields(self, subject: str) -> bool:
+        return self._effective(subject, "validateFields") is True
+
     def group(self, subject: str) -> str:
         """Return the metadata property for groups of a subject's versions; empty without groups."""
         found = self._effective(subject, "compatibilityGroup")
@@ -59,7 +61,7 @@ class RegistrySettings:
     def resolve_alias(self, subject: str) -> str:
         """Return the subject behind an alias, or the subject."""
         found = self._topic.state().configs.get(subject, {}).get("alias")
-        return found if isinstance(found, str) and found else subject
+        return beside(found, subject) if isinstance(found, str) and found else subject
 
     def _effective(self, subject: str, name: str) -> Any:
         """Return a setting for a subject, from the narrowest scope with a value."""
@@ -70,10 +72,17 @@ class RegistrySettings:
         """Return the config of a scope. Raises RegistryError without any.
 
         Args:
-            or_default: return the effective config instead.
+            or_default: return the effective config instead, which has a level.
         """
-        unset = {_LEVEL: kinds.DEFAULT_LEVEL}
-        return _stored(self._topic.state().configs, subject, or_default, unset, problems.NO_CONFIG)
+        configs = self._topic.state().configs
+        if subject is not None and not or_default:
+            if subject not in configs:
+                raise problems.NO_CONFIG(subject)
+            return configs[subject]
+        found = {_LEVEL: kinds.DEFAULT_LEVEL}
+        for each in reversed(scopes_of(subject)):
+            found |= {name: value for name, value in configs.get(each, {}).items() if value is not None}
+        return found
 
     def mode(self, subject: str | None, or_default: bool) -> str:
         """Return the mode of a scope. Raises RegistryError without any.
@@ -81,7 +90,13 @@ class RegistrySettings:
         Args:
             or_default: return the effective mode instead.
         """
-        return _stored(self._topic.state().modes, subject, or_default, READWRITE, problems.NO_MODE)
+        modes = self._topic.state().modes
+        for each in scopes_of(subject) if or_default else (subject,):
+            if each in modes:
+                return modes[each]
+        if subject is None or or_default:
+            return READWRITE
+        raise problems.NO_MODE(subject)
 
     async def set_config(self, subject: str | None, fields: Config) -> None:
         """Change fields of a config; None removes a field. Raises RegistryError."""
@@ -155,17 +170,6 @@ class RegistrySettings:
         state = self._topic.state()
         keys = [records.config_key(subject)] if subject in state.configs else []
         return keys + ([records.mode_key(subject)] if subject in state.modes else [])
-
-
-def _stored(
-    found: Mapping[str | None, T], subject: str | None, or_default: bool, unset: T, missing: Callable[..., Exception]
-) -> T:
-    for each in scopes_of(subject) if or_default else (subject,):
-        if each in found:
-            return found[each]
-    if subject is None or or_default:
-        return unset
-    raise missing(subject)
 
 
 def read_config(body: Any) -> Config:

@@ -44,8 +44,13 @@ def scopes_of(subject: str | None) -> list[str | None]:
 
 def beside(name: str, subject: str) -> str:
     """Return the subject of a reference from a schema of `subject`: in the same context by default."""
-    context = context_of(subject)
-    return name if context == DEFAULT_CONTEXT or name.startswith(":.") else f":{context}:{name}"
+    context, rest = split(in_context(name, context_of(subject)))
+    return rest if context == DEFAULT_CONTEXT else f":{context}:{rest}"
+
+
+def in_context(name: str, context: str) -> str:
+    """Return a name, or the beginning of a name, in a context, unless the name has one of its own."""
+    return name if name.startswith((":.", ANY_CONTEXT)) else f":{context}:{name}"
 
 
 def has_prefix(name: str, prefix: str) -> bool:

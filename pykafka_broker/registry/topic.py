@@ -6,7 +6,8 @@ restore, which put another broker in the place of this one, and after the topic 
 
 In a cluster the leader of the topic is the primary, and only the primary changes the topic. A new primary first writes
 where its registry is. So the others know the address; and with that record everything before it is committed, so no id
-is given twice.
+is given twice. The same record is written before a change if nobody knows what came of the change before: its records
+may be in the log and not yet committed, so that `state` lacks them.
 """
 
 from __future__ import annotations
@@ -61,6 +62,7 @@ class SchemasTopic:
         self._end = 0
         self._one_at_a_time = asyncio.Lock()
         self._greeted: tuple[bytes, int] | None = None  # the topic and the leader epoch in which `port` was written
+        self._uncertain = False  # the last write has no outcome
         self.port = 0  # the registry's port, for the other nodes of the cluster
 
     @property
@@ -124,15 +126,17 @@ class SchemasTopic:
 
     async def _lead(self) -> None:
         services = self._running.server.broker.services
-        if self.alone or (topic := services.image.topics.get(TOPIC)) is None:
+        if (topic := services.image.topics.get(TOPIC)) is None:
             return
-        try:
-            epoch = services.replicas.leader(TOPIC, 0).leader_epoch
-        except ApiError:
-            raise Elsewhere(topic.partitions[0].leader) from None
-        if self._greeted != (topic.id, epoch):
+        leading = None
+        if not self.alone:
+            try:
+                leading = topic.id, services.replicas.leader(TOPIC, 0).leader_epoch
+            except ApiError:
+                raise Elsewhere(topic.partitions[0].leader) from None
+        if self._uncertain or self._greeted != leading:
             await self.write([(records.NOOP_KEY, records.noop_value(services.node.id, self.port))])
-            self._greeted = topic.id, epoch
+            self._greeted = leading
 
     @property
     def other_leader(self) -> int | None:
@@ -234,11 +238,13 @@ class SchemasTopic:
         )
         data = [PartitionProduceData(0, bytes(builder.build()))]
         topic = TopicProduceData(TOPIC, made.id, data)
+        self._uncertain = True  # also if the client goes meanwhile
         try:
             answer = await self._inside.ask(ProduceRequest(None, _ALL, _TIMEOUT_MS, [topic]))
         except Problem as problem:
             raise STORE_FAILED(problem.detail) from None
         partition = answer.responses[0].partition_responses[0]
+        self._uncertain = partition.error_code not in (ErrorCode.NONE, *_TOO_LARGE)
         if partition.error_code in _TOO_LARGE:
             raise TOO_LARGE()
         if partition.error_code:

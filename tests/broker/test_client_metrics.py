@@ -8,7 +8,13 @@ from typing import Any
 import pytest
 
 from pykafka_broker.broker import client_metrics
-from pykafka_broker.broker.client_metrics import ClientMetricsManager, subscription_id
+from pykafka_broker.broker.client_metrics import (
+    ClientInstance,
+    ClientMetricsManager,
+    WantedMetrics,
+    subscription_id,
+    subscription_of,
+)
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
@@ -86,6 +92,22 @@ def test_a_push_is_kept_with_its_client(tmp_path: Path) -> None:
     assert kept.attributes["client_software_name"] == "soft"
 
 
+@pytest.mark.parametrize("before", ["last_get_ms", "last_push_ms"])
+def test_a_subscription_is_asked_for_once_in_an_interval(before: str) -> None:
+    client = ClientInstance(1, 0, INSTANCE, WantedMetrics([]))
+    setattr(client, before, NOW)
+    with pytest.raises(ApiError):
+        client.check_get(NOW + client.interval_ms - 1)
+    client.check_get(NOW + client.interval_ms)
+
+
+def test_what_takes_long_to_match_counts_as_more_work() -> None:
+    def work(expression: str) -> int:
+        return subscription_of({"match": f"client_id={expression}"}).work({"client_id": "a" * 1000})
+
+    assert (work("a"), work(".*"), work(".*.*.*"), work("(a+)+b")) == (2, 1001, 1001, 1001)
+
+
 class Clients:
     """Clients of a manager without subscriptions, each with a connection of its own."""
 
@@ -143,7 +165,10 @@ def test_no_name_of_a_client_is_matched_for_ever(expression: str, attribute: str
     assert client_metrics.Expression(expression).fits(attribute) is fits
 
 
-def test_clients_share_what_is_wanted_and_subscriptions_that_stay_are_kept(tmp_path: Path) -> None:
+def test_clients_share_what_is_wanted_and_subscriptions_that_stay_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_metrics, "_MOST_WANTED", 2)
     broker = RealBroker(tmp_path)
 
     def subscribe(name: str, metrics: str) -> list[Any]:
@@ -159,7 +184,11 @@ def test_clients_share_what_is_wanted_and_subscriptions_that_stay_are_kept(tmp_p
     kept = broker.broker.services.client_metrics._subscriptions["one"]
     third, _ = subscribe("two", "c")
     assert sorted(third.metrics) == ["a", "b", "c"]
-    assert broker.broker.services.client_metrics._subscriptions["one"] is kept
+    manager = broker.broker.services.client_metrics
+    assert manager._subscriptions["one"] is kept
+    assert len(manager._wanted) == 2
+    subscribe("three", "d")
+    assert len(manager._wanted) == 1, "the two before have made room"
 
 
 def test_old_pushes_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,6 +196,11 @@ def test_old_pushes_make_room_for_new_ones(monkeypatch: pytest.MonkeyPatch) -> N
     clients = Clients()
     kept = [clients.push(number, b"ten bytes.") for number in range(4)]
     assert [*clients.manager.pushed] == kept[2:]
+    for later in (300_000, 600_000):
+        clients.push(3, b"15 new bytes...", now=NOW + later)
+    assert [*clients.manager.pushed] == kept[2:], "25 bytes: the push before is replaced"
+    clients.push(3, b"16 newer bytes..", now=NOW + 900_000)
+    assert [*clients.manager.pushed] == kept[3:]
 
 
 def test_what_was_pushed_outlives_the_connection() -> None:

@@ -30,8 +30,8 @@ ALICE, BOB, CAROL = "User:alice", "User:bob", "User:carol"
 class Tokens:
     """A cluster with a secret key; the time is moved by hand."""
 
-    def __init__(self) -> None:
-        self.cluster = Cluster(delegation_token_secret_key="sesame")
+    def __init__(self, **config: str) -> None:
+        self.cluster = Cluster(1, delegation_token_secret_key="sesame", **config)
         self.image = self.cluster.image
         self.wall = NOW
 
@@ -188,3 +188,11 @@ def test_a_snapshot_holds_the_tokens(tokens: Tokens) -> None:
     token, _ = tokens.create(-1, ALICE, CAROL, BOB, "User:a,b=c ü")
     kept = [record.message for record in image_records(tokens.image, 2, 4) if record.message.API_KEY == 10]
     assert kept == [token]
+
+
+def test_a_token_may_be_made_for_ever() -> None:
+    longest = str((1 << 63) - 1)
+    tokens = Tokens(delegation_token_max_lifetime_ms=longest, delegation_token_expiry_time_ms=longest)
+    token, proof = tokens.create()
+    assert token.expiration_timestamp == token.max_timestamp == (1 << 63) - 1
+    assert tokens.renew(proof) == (1 << 63) - 1

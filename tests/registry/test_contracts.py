@@ -121,7 +121,38 @@ def test_versions_of_other_groups_need_not_be_compatible(rest: Rest) -> None:
     rest.register("grouped", broken, metadata=second)
     assert rest.refused("POST", "/subjects/grouped/versions", of(broken, metadata=first)) == (409, 409)
     path = "/compatibility/subjects/grouped/versions"
-    assert rest.ok("POST", path, of(record("x", "y", "z"), metadata={"properties": {"major": "3"}}))["is_compatible"]
+    third = of(record("x", "y", "z"), metadata={"properties": {"major": "3"}})
+    assert rest.ok("POST", path, third)["is_compatible"]
+    assert rest.ok("POST", f"{path}/1", third)["is_compatible"]
+
+
+def _reserving(names: str) -> dict[str, Any]:
+    return {"metadata": {"properties": {"confluent:reserved": names}}}
+
+
+AVRO = {"schema": json.dumps(record("a", "b"))}
+JSON = {"schemaType": "JSON", "schema": json.dumps({"properties": {"a": {}, "b": {}}})}
+PROTOBUF = {"schemaType": "PROTOBUF", "schema": 'syntax = "proto3"; message A {int32 a = 1;} message B {int32 b = 1;}'}
+
+
+@pytest.mark.parametrize("schema", [AVRO, JSON, PROTOBUF], ids=["avro", "json", "protobuf"])
+def test_no_field_has_a_reserved_name_where_fields_are_validated(rest: Rest, schema: dict[str, Any]) -> None:
+    subject = f"reserving-{schema.get('schemaType', 'AVRO')}"
+    rest.ok("PUT", f"/config/{subject}", {"compatibility": "NONE", "validateFields": True})
+    status, answer = rest.ask("POST", f"/subjects/{subject}/versions", schema | _reserving("c, b,"))
+    assert (status, answer["error_code"]) == (409, 409)
+    assert "details: [The new schema has field that conflicts with the reserved field b.]" in answer["message"]
+    rest.ok("POST", f"/subjects/{subject}/versions", schema | _reserving("c, d"))
+    for level in ("NONE", "BACKWARD"):
+        rest.ok("PUT", f"/config/{subject}", {"compatibility": level})
+        path = f"/compatibility/subjects/{subject}/versions/latest"
+        told = rest.ok("POST", f"{path}?verbose=true", schema | _reserving("d,e"))
+        assert not told["is_compatible"]
+        assert told["messages"][0].startswith("The new schema has reserved field c removed from its metadata")
+        assert rest.ok("POST", path, schema | _reserving("e,d,c"))["is_compatible"]
+        assert rest.ok("POST", path, schema)["is_compatible"], "the reserved names of the version before"
+    rest.ok("PUT", f"/config/{subject}", {"validateFields": False})
+    rest.ok("POST", f"/subjects/{subject}/versions", schema | _reserving("a"))
 
 
 def test_later_texts_win_where_two_say_something() -> None:

@@ -26,7 +26,7 @@ def test_a_version_is_found_by_number_and_as_the_latest(rest: Rest) -> None:
     text = rest.ok("GET", f"/schemas/ids/{schema_id}")["schema"]
     version = {"subject": "numbered", "version": 1, "id": schema_id, "schema": text}
     version["guid"] = rest.ok("GET", f"/schemas/ids/{schema_id}")["guid"]
-    for number in ("1", "latest", "-1"):
+    for number in ("1", "latest", "LATEST", "%20latest", "-1"):
         assert rest.ok("GET", f"/subjects/numbered/versions/{number}") == version
     assert rest.ok("GET", "/subjects/numbered/versions/1/schema") == json.loads(text)
     assert rest.ok("GET", f"/schemas/ids/{schema_id}/schema") == json.loads(text)
@@ -61,6 +61,18 @@ def test_what_readers_could_not_read_is_refused_and_told(rest: Rest) -> None:
     assert rest.ok("POST", f"{path}?verbose=true", of(XY)) == {"is_compatible": True, "messages": []}
     assert rest.ok("POST", "/compatibility/subjects/nobody/versions/latest", of(XZ)) == {"is_compatible": True}
     assert rest.refused("POST", f"{path}/7", of(XZ)) == (404, 40402)
+    assert rest.refused("POST", "/compatibility/subjects/nobody/versions/1", of(XZ)) == (404, 40402)
+
+
+@pytest.mark.parametrize("path", ["/versions", "/versions/latest"])
+@pytest.mark.parametrize("subject", ["nobody", "somebody"])
+def test_no_invalid_schema_is_compatible(rest: Rest, subject: str, path: str) -> None:
+    rest.register("somebody", X)
+    path = f"/compatibility/subjects/{subject}{path}"
+    assert rest.refused("POST", path, of({"type": "record"})) == (422, 42201)
+    told = rest.ok("POST", f"{path}?verbose=true", of({"type": "record"}))
+    assert not told["is_compatible"]
+    assert told["messages"][0].startswith("Invalid schema of type AVRO")
 
 
 def test_a_transitive_level_looks_at_all_versions(rest: Rest) -> None:
@@ -167,6 +179,7 @@ def test_what_others_refer_to_stays(rest: Rest) -> None:
     assert rest.ok("GET", "/subjects/part/versions/1/referencedby") == []
     assert rest.ok("GET", "/subjects/part/versions/1/referencedby?deleted=true") == [schema_id]
     assert rest.ok("DELETE", "/subjects/part") == [1]
+    assert rest.ok("GET", "/subjects/part/versions/1/referencedby?deleted=true") == [schema_id]
     assert rest.refused("POST", "/subjects/new/versions", of(whole, references=references[:0])) == (422, 42201)
     nowhere = [{"name": "n.Part", "subject": "nowhere", "version": 1}]
     assert rest.refused("POST", "/subjects/new/versions", of(whole, references=nowhere)) == (422, 42201)
@@ -198,6 +211,29 @@ def test_contexts_have_ids_of_their_own(rest: Rest) -> None:
     assert rest.ok("GET", "/contexts?contextPrefix=.ct") == [".ctx"]
     assert rest.ok("GET", "/subjects?subjectPrefix=:.ctx:") == [":.ctx:inner"]
     assert rest.register(":.:plain", record("in_all")) == rest.register("plain", record("in_all"))
+
+
+@pytest.mark.parametrize("context", ["url", ".url", ":.url:", "%3A.url%3A"])
+def test_a_context_in_the_address_has_all_subjects_of_a_client(rest: Rest, context: str) -> None:
+    base = f"/contexts/{context}"
+    part, whole = record("p", name="Part"), record({"name": "part", "type": "Part"})
+    body = of(whole, references=[{"name": "Part", "subject": "part", "version": 1}])
+    schema_ids = [rest.ok("POST", f"{base}/subjects/part/versions", of(part))["id"]]
+    schema_ids.append(rest.ok("POST", f"{base}/subjects/:.url:whole/versions", body)["id"])
+    assert schema_ids == [1, 2]
+    assert rest.ok("GET", f"{base}/subjects") == [":.url:part", ":.url:whole"]
+    assert rest.ok("GET", f"{base}/subjects?subjectPrefix=w") == [":.url:whole"]
+    assert [each["subject"] for each in rest.ok("GET", f"{base}/schemas")] == [":.url:part", ":.url:whole"]
+    assert rest.ok("GET", f"{base}/subjects/part/versions/latest")["subject"] == ":.url:part"
+    assert rest.ok("GET", f"{base}/schemas/ids/2/schema") == whole
+    assert rest.ok("GET", f"{base}/schemas/ids/2/versions?subject=whole") == [{"subject": ":.url:whole", "version": 1}]
+    assert rest.ok("POST", f"{base}/compatibility/subjects/whole/versions/latest", body) == {"is_compatible": True}
+    rest.ok("PUT", f"{base}/config", {"compatibility": "FULL"})
+    assert rest.ok("DELETE", "/config/:.url:") == {"compatibilityLevel": "FULL"}
+    rest.ok("PUT", f"{base}/mode/part", {"mode": "READONLY"})
+    assert rest.ok("DELETE", "/mode/:.url:part") == {"mode": "READONLY"}
+    assert rest.ok("GET", "/contexts/:.:/mode") == {"mode": "READWRITE"}
+    assert rest.refused("GET", f"{base}/nothing") == (404, 404)
 
 
 def test_many_at_once_get_one_id(broker: KafkaBroker) -> None:

@@ -68,6 +68,19 @@ def test_an_import_brings_ids_and_versions(rest: Rest) -> None:
     rest.ok("PUT", "/mode/moved", {"mode": "READWRITE"})
 
 
+def test_a_number_that_no_id_or_version_can_be_is_none_or_refused(rest: Rest) -> None:
+    schema_id = rest.register("numberless", record("n"))
+    for more in ({"id": -5}, {"version": -5}):
+        assert rest.register("numberless", record("n"), **more) == schema_id
+    assert rest.ok("GET", "/subjects/numberless/versions") == [1]
+    rest.ok("PUT", "/mode/numberless?force=true", {"mode": "IMPORT"})
+    assert rest.register("numberless", record(), id=700, version=-5) == 700
+    assert rest.ok("GET", "/subjects/numberless/versions") == [1, 2]
+    for more in ({"id": 1 << 31}, {"id": 701, "version": 1 << 31}):
+        assert rest.refused("POST", "/subjects/numberless/versions", of(record("o"), **more)) == (422, 422)
+    rest.ok("DELETE", "/mode/numberless")
+
+
 def test_a_schema_that_is_there_has_its_id_in_every_mode(rest: Rest) -> None:
     schema_id = rest.register("there", record("t"))
     for mode in ("READONLY", "IMPORT"):
@@ -107,7 +120,15 @@ def test_a_subject_may_be_another_name_of_one(rest: Rest) -> None:
     assert rest.ok("GET", "/subjects/nickname/versions/1")["subject"] == "real"
     assert rest.register("nickname", record("real")) == schema_id
     assert rest.ok("GET", "/config/nickname") == {"alias": "real"}
+    assert rest.ok("GET", f"/schemas/ids/{schema_id}/subjects?subject=nickname") == ["real"]
     rest.ok("DELETE", "/config/nickname")
+    rest.register(":.alias:real", record("inner"))
+    rest.ok("PUT", "/config/:.alias:nickname", {"alias": "real"})
+    assert rest.ok("GET", "/subjects/:.alias:nickname/versions/1")["subject"] == ":.alias:real"
+    rest.ok("PUT", "/config/outside", {"alias": ":.alias:real"})
+    inner = rest.ok("GET", "/subjects/:.alias:real/versions/1/schema")
+    assert rest.ok("GET", "/schemas/ids/1/schema?subject=outside") == inner
+    rest.ok("DELETE", "/config/outside")
     assert rest.refused("GET", "/subjects/nickname/versions") == (404, 40401)
 
 
@@ -127,3 +148,16 @@ def test_a_mode_is_taken_away_with_those_below_it(rest: Rest) -> None:
     assert rest.ok("DELETE", "/mode/:.modes:?recursive=true") == {"mode": None}
     assert rest.refused("GET", "/mode/:.modes:a") == (404, 40409)
     assert rest.ok("GET", "/mode/elsewhere") == {"mode": "READONLY"}
+
+
+def test_an_effective_config_has_what_each_scope_says_and_always_a_level(rest: Rest) -> None:
+    try:
+        rest.ok("PUT", "/config", {"normalize": True})
+        assert rest.ok("GET", "/config") == {"compatibilityLevel": "BACKWARD", "normalize": True}
+        rest.ok("PUT", "/config/:.merged:", {"compatibility": "FULL"})
+        rest.ok("PUT", "/config/:.merged:a", {"compatibilityGroup": "major"})
+        assert rest.ok("GET", "/config/:.merged:a") == {"compatibilityGroup": "major"}
+        told = {"compatibilityLevel": "FULL", "normalize": True, "compatibilityGroup": "major"}
+        assert rest.ok("GET", "/config/:.merged:a?defaultToGlobal=true") == told
+    finally:
+        rest.ok("DELETE", "/config")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pykafka_broker.registry.problems import RegistryError
-from pykafka_broker.registry.subjects import beside, checked, context_of, has_prefix, split
+from pykafka_broker.registry.subjects import beside, checked, context_of, has_prefix, in_context, split
 
 
 def test_a_name_has_its_context_before_it() -> None:
@@ -21,6 +21,14 @@ def test_a_reference_is_to_the_same_context() -> None:
     assert beside("part", "whole") == "part"
     assert beside("part", ":.eu:whole") == ":.eu:part"
     assert beside(":.us:part", ":.eu:whole") == ":.us:part"
+    assert beside(":.:part", ":.eu:whole") == beside(":.:part", "whole") == "part"
+
+
+def test_a_name_without_a_context_is_put_into_one() -> None:
+    assert in_context("part", ".eu") == ":.eu:part"
+    assert in_context("", ".eu") == ":.eu:"
+    assert in_context(":.us:part", ".eu") == ":.us:part"
+    assert in_context(":*:pa", ".eu") == ":*:pa"
 
 
 def test_a_prefix_is_of_one_context_or_of_any() -> None:

@@ -213,8 +213,11 @@ class SaslExchange:
             self._state = ExchangeState.VERSIONS_TOLD
 
     def handshake(self, mechanism: str, version: int) -> SaslHandshakeResponse:
-        if self._state is ExchangeState.DONE and not self._may_begin_anew():
-            return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
+        if self._state is ExchangeState.DONE:
+            if not self._may_begin_anew():
+                return SaslHandshakeResponse(ErrorCode.ILLEGAL_SASL_STATE)
+            self._reauthenticated_at = self._listener.around.clock.now
+            self._client.authenticated = False
         begun = self._listener.begin(mechanism)
         names = self._listener.mechanisms
         if begun is None:
@@ -229,13 +232,9 @@ class SaslExchange:
         return SaslHandshakeResponse(ErrorCode.NONE, names)
 
     def _may_begin_anew(self) -> bool:
-        """Return whether a re-authentication begins."""
+        """Return whether a re-authentication may begin."""
         now, last = self._listener.around.clock.now, self._reauthenticated_at
-        if self.expires_at is None or (last is not None and now - last < _REAUTH_INTERVAL_MS):
-            return False
-        self._reauthenticated_at = now
-        self._client.authenticated = False
-        return True
+        return self.expires_at is not None and (last is None or now - last >= _REAUTH_INTERVAL_MS)
 
     def authenticate(self, token: bytes, version: int) -> SaslAuthenticateResponse:
         if self._state is ExchangeState.DONE:
@@ -308,7 +307,7 @@ class SaslExchange:
             self._state is ExchangeState.DONE
             and self.expires_at is not None
             and self._listener.around.clock.now > self.expires_at
-            and api_key != ApiKey.SASL_HANDSHAKE
+            and not (api_key == ApiKey.SASL_HANDSHAKE and self._may_begin_anew())
         )
 
     def _end(self, why: str) -> None:

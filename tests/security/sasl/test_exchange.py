@@ -247,6 +247,16 @@ def test_who_comes_again_within_a_second_is_told_that_it_has_authenticated() -> 
     played.log_in()
 
 
+def test_after_its_end_no_handshake_is_served_within_a_second_of_the_last() -> None:
+    played = Played(**{PREFIX + "connections.max.reauth.ms": "300"})
+    played.log_in()
+    played.log_in()
+    played.later(500)
+    assert played.exchange.session_over(ApiKey.SASL_HANDSHAKE)
+    played.later(500)
+    assert not played.exchange.session_over(ApiKey.SASL_HANDSHAKE)
+
+
 def test_nobody_can_become_somebody_else() -> None:
     played = Played(**SESSION)
     played.log_in()
