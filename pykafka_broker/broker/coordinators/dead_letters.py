@@ -142,7 +142,7 @@ class DeadLetterWriter:
         """Write letters after those of the share partition that wait already; letters known here come once."""
         queue = self._queues.get(key)
         if queue is not None:
-            queue.extend([each for each in letters if not any(each.overlaps(known) for known in queue)])
+            queue.extend([left for each in letters for left in each.without(queue)])
             return
         queue = self._queues[key] = deque(letters)
         self._node.slices.unasked(self._write_all(key, queue))

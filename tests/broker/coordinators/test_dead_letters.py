@@ -75,11 +75,14 @@ def fetch(nodes: Neighbourhood, epoch: int = 0, node: int = 1) -> Any:
     return answer
 
 
+def acknowledgement(nodes: Neighbourhood, epoch: int, *ranges: tuple[int, int], kind: int) -> ShareAcknowledgeRequest:
+    batches = [AcknowledgementBatch(first, last, [kind]) for first, last in ranges]
+    topic = AcknowledgeTopic(nodes[1].image.topics["t"].id, [AcknowledgePartition(0, batches)])
+    return ShareAcknowledgeRequest(GROUP, MEMBER, epoch, topics=[topic])
+
+
 def acknowledge(nodes: Neighbourhood, epoch: int, first: int, last: int, kind: int = REJECT) -> None:
-    topic = AcknowledgeTopic(
-        nodes[1].image.topics["t"].id, [AcknowledgePartition(0, [AcknowledgementBatch(first, last, [kind])])]
-    )
-    answer = nodes.call(1, ShareAcknowledgeRequest(GROUP, MEMBER, epoch, topics=[topic]), 1)
+    answer = nodes.call(1, acknowledgement(nodes, epoch, (first, last), kind=kind), 1)
     assert not answer.error_code
     assert not answer.responses[0].partitions[0].error_code
 
@@ -199,6 +202,35 @@ def test_letters_of_a_partition_that_comes_back_are_written_by_its_new_tenure(tm
     written = [offset for offset, _, _ in letters(nodes)]
     assert set(written) == {0, 1, 2}
     assert written.count(1) == written.count(2) == 1
+    assert archiving(nodes, 3) == []
+
+
+def test_letters_beside_those_that_wait_are_written_too(tmp_path: Path) -> None:
+    """The leader hears only in its next epoch that more records are given up than those with waiting letters."""
+    nodes = neighbourhood(tmp_path, keeper=3)
+    fetch(nodes)
+    nodes.settle()
+    fetch(nodes, 1)
+    nodes.network.cut.add(2)
+    acknowledge(nodes, 2, 1, 1)
+    nodes.network.slow.add(3)
+    answers = nodes.asked(1, acknowledgement(nodes, 3, (0, 0), (2, 2), kind=REJECT), 1)
+    nodes.network.run()
+    assert archiving(nodes, 3) == [0, 1, 2]
+    nodes.network.cut.add(3)
+    nodes.network.slow.clear()
+    nodes.network.lose()
+    while not answers:
+        nodes.wait(1_000)
+    nodes.network.cut.remove(3)
+    nodes.change("t", leader=1)
+    fetch(nodes)
+    nodes.settle()
+    fetch(nodes, 1)
+    nodes.network.cut.clear()
+    nodes.wait(TRIED_MS)
+    nodes.wait(TRIED_MS)
+    assert sorted(letters(nodes)) == [(offset, b"%d" % offset, REJECTED) for offset in range(3)]
     assert archiving(nodes, 3) == []
 
 
