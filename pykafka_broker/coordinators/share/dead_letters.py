@@ -86,7 +86,7 @@ def letter_batches(
     A letter that is larger alone is a batch all the same.
 
     Args:
-        originals: The offsets of `letters` that are copied, in order.
+        originals: The records that are copied, by offset and in order; those of other offsets are passed over.
         max_bytes: The limit before compression.
         now: The timestamp of each letter.
     """
