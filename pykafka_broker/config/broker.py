@@ -201,11 +201,9 @@ def _typed(texts: Mapping[str, str]) -> tuple[dict[str, Value], list[ConfigError
     for name, text in texts.items():
         if name in keys:
             try:
-                value = _parsed(name, text)
+                values[name] = _parsed(name, text)
             except ConfigError as error:
                 errors.append(error)
-            else:
-                values[name] = [*value] if isinstance(value, list) else value
     return values, errors
 
 

@@ -7,6 +7,7 @@ are carried by hand to the next leader (`move`).
 from __future__ import annotations
 
 import itertools
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -134,11 +135,17 @@ class Network:
 
         ask(self._nodes[line.target], connection, request, version, answered, line.client_id)
 
-    def deliver(self) -> None:
-        """Deliver the answers of slow nodes."""
-        while self._late:
+    def deliver(self, most: int = sys.maxsize) -> None:
+        """Deliver the answers of slow nodes, the first `most` of them."""
+        while self._late and most:
+            most -= 1
             on_reply, answer = self._late.popleft()
             on_reply(answer)
+
+    def lose(self) -> None:
+        """Lose the answers of slow nodes."""
+        self._late = deque((on_reply, LinkBroken("nobody there")) for on_reply, _ in self._late)
+        self.deliver()
 
 
 def ask(

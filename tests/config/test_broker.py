@@ -29,6 +29,8 @@ def test_unknown_names_are_listed_but_not_those_of_listeners_and_plugins() -> No
     config = BrokerConfig({"no.such.key": "1", "listener.name.tls.ssl.keystore.location": "/k", "rsm.config.x": "y"})
     assert config.unknown == ["no.such.key"]
     assert config.extras == {"listener.name.tls.ssl.keystore.location": "/k", "rsm.config.x": "y"}
+    default, own = {"rsm.config.x": "default", "rsm.config.y": "default"}, {"rsm.config.x": "own"}
+    assert config.with_dynamic(default, own).extras == config.extras | default | own
 
 
 def test_dynamic_layers_go_on_top_and_come_off_again() -> None:
@@ -59,7 +61,11 @@ def test_node_without_an_id_is_1() -> None:
 def test_log_dirs_wins_over_log_dir() -> None:
     assert BrokerConfig().data_dirs == ["/tmp/kafka-logs"]
     assert BrokerConfig({"log.dir": "/a"}).data_dirs == ["/a"]
-    assert BrokerConfig({"log.dir": "/a", "log.dirs": "/b, /c"}).data_dirs == ["/b", "/c"]
+    config = BrokerConfig({"log.dir": "/a", "log.dirs": "/b, /c"})
+    assert config.data_dirs == ["/b", "/c"]
+    assert config.cordoned_dirs == []
+    for cordoned, dirs in (("/c", ["/c"]), ("*", ["/b", "/c"])):
+        assert config.with_dynamic({}, {"cordoned.log.dirs": cordoned}).cordoned_dirs == dirs
 
 
 def test_host_name_and_port_of_old_files_become_listeners() -> None:
@@ -67,6 +73,8 @@ def test_host_name_and_port_of_old_files_become_listeners() -> None:
     assert config.listeners == ["PLAINTEXT://0.0.0.0:9999"]
     assert config.advertised_listeners == ["PLAINTEXT://me:9999"]
     assert BrokerConfig({"listeners": "PLAINTEXT://:1", "port": "2"}).listeners == ["PLAINTEXT://:1"]
+    config = BrokerConfig({"host.name": "me", "advertised.port": "9999"})
+    assert config.advertised_listeners == ["PLAINTEXT://me:9999"]
 
 
 def test_replication_of_internal_topics_fits_the_cluster_unless_set() -> None:

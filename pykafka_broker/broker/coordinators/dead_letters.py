@@ -142,7 +142,7 @@ class DeadLetterWriter:
         """Write letters after those of the share partition that wait already; letters known here come once."""
         queue = self._queues.get(key)
         if queue is not None:
-            queue.extend([each for each in letters if not any(each.overlaps(known) for known in queue)])
+            queue.extend([left for each in letters for left in each.without(queue)])
             return
         queue = self._queues[key] = deque(letters)
         self._node.slices.unasked(self._write_all(key, queue))
@@ -291,7 +291,10 @@ def _refused(why: str) -> ApiError:
 
 
 def _originals(source: PartitionLog, letters: DeadLetters) -> Iterator[tuple[int, Original]]:
-    """Yield the records of the letters by offset, as far as they can be read; none if the first of them is gone."""
+    """Yield the records in the batches of the letters by offset, as far as they can be read.
+
+    There is none if the first of them is gone.
+    """
     offset = letters.first
     try:
         while offset <= letters.last:
@@ -302,8 +305,7 @@ def _originals(source: PartitionLog, letters: DeadLetters) -> Iterator[tuple[int
                 offset = header.last_offset + 1
                 if not header.is_control:
                     for record in iter_records(batch, header):
-                        if letters.first <= record.offset <= letters.last:
-                            yield record.offset, Original(record.key, record.value)
+                        yield record.offset, Original(record.key, record.value)
                 if offset > letters.last:
                     return
     except (ApiError, CorruptBatch, InvalidRecord, UnsupportedCompression) as error:

@@ -380,7 +380,7 @@ class SharePartitions:
         if not letters:
             return
         done = self._done_letters.get(key, [])
-        missing = [each for each in letters if not any(each.overlaps(one) for one in done)]
+        missing = [left for each in letters for left in each.without(done)]
         if missing:
             if self._letters is None:
                 from pykafka_broker.broker.coordinators.dead_letters import DeadLetterWriter  # which few groups need

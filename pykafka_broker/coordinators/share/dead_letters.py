@@ -30,9 +30,15 @@ class DeadLetters(NamedTuple):
     deliveries: int
     cause: str
 
-    def overlaps(self, other: DeadLetters) -> bool:
-        """Return whether both are about a same offset."""
-        return self.first <= other.last and other.first <= self.last
+    def without(self, known: Iterable[DeadLetters]) -> list[DeadLetters]:
+        """Return the letters of the offsets that have no letter in `known`."""
+        left = [self]
+        for other in known:
+            if self.first <= other.last and other.first <= self.last:
+                before = [each._replace(last=min(each.last, other.first - 1)) for each in left]
+                after = [each._replace(first=max(each.first, other.last + 1)) for each in left]
+                left = [each for each in before + after if each.first <= each.last]
+        return left
 
 
 class Original(NamedTuple):
@@ -80,7 +86,7 @@ def letter_batches(
     A letter that is larger alone is a batch all the same.
 
     Args:
-        originals: The offsets of `letters` that are copied, in order.
+        originals: The records that are copied, by offset and in order; those of other offsets are passed over.
         max_bytes: The limit before compression.
         now: The timestamp of each letter.
     """

@@ -66,7 +66,7 @@ class Levels:
                 if quota is not None:
                     return QuotaLimit(quota, (user, _ABSENT))
         if self._with_client:
-            quota = get((_ABSENT, client_id)) if client_id else None
+            quota = get((_ABSENT, client_id))
             quota = get((_ABSENT, None)) if quota is None else quota
             if quota is not None:
                 return QuotaLimit(quota, (_ABSENT, client_id))

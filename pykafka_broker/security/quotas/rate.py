@@ -3,7 +3,7 @@
 Rule: the numbers are Kafka's to the millisecond. A use is recorded into samples, each as long as a window; a sample
 opens at the first record after the end of the one before, and counts until its last record is as old as all windows
 together. The rate is the sum over the time since the oldest sample began, and that time is never taken as less than all
-windows but one: a client may use those at once after a pause.
+windows but one: a client may use those at once after a pause. With one window that time is at least a millisecond.
 
 A token bucket is for work that comes in lumps (KIP-599): tokens come back at the rate of the quota, up to as many as
 all windows would give. A client without a debt may spend as many as it needs at once, and then waits until the debt is
@@ -76,7 +76,7 @@ class Rate:
     def _elapsed_ms(self, since_first_ms: int) -> int:
         windows = self._windows
         unused = max(0, windows.num - 1 - since_first_ms // windows.size_ms) * windows.size_ms
-        return since_first_ms + unused or windows.size_ms
+        return max(since_first_ms + unused, 1)
 
     def matters(self, now: int) -> bool:
         """Return whether anything recorded still counts."""
@@ -119,9 +119,9 @@ class TokenBucket:
         self._full_at = 0  # as things stood at the last record
 
     def record(self, tokens: float, quota: float, now: int) -> None:
-        """Spend tokens; a negative number gives tokens back."""
+        """Spend tokens."""
         burst = quota * self._windows.all_ms / 1000
-        self._tokens = min(burst, self._balance(quota, now) - tokens)
+        self._tokens = self._balance(quota, now) - tokens
         self._at = now
         self._full_at = now + (rounded((burst - self._tokens) / quota * 1000) if quota else LONGEST_MS)
 

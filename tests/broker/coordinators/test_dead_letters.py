@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.coordinators import dead_letters
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from pykafka_broker.coordinators.share.dead_letters import EXCEEDED, REJECTED
@@ -75,11 +76,14 @@ def fetch(nodes: Neighbourhood, epoch: int = 0, node: int = 1) -> Any:
     return answer
 
 
+def acknowledgement(nodes: Neighbourhood, epoch: int, *ranges: tuple[int, int], kind: int) -> ShareAcknowledgeRequest:
+    batches = [AcknowledgementBatch(first, last, [kind]) for first, last in ranges]
+    topic = AcknowledgeTopic(nodes[1].image.topics["t"].id, [AcknowledgePartition(0, batches)])
+    return ShareAcknowledgeRequest(GROUP, MEMBER, epoch, topics=[topic])
+
+
 def acknowledge(nodes: Neighbourhood, epoch: int, first: int, last: int, kind: int = REJECT) -> None:
-    topic = AcknowledgeTopic(
-        nodes[1].image.topics["t"].id, [AcknowledgePartition(0, [AcknowledgementBatch(first, last, [kind])])]
-    )
-    answer = nodes.call(1, ShareAcknowledgeRequest(GROUP, MEMBER, epoch, topics=[topic]), 1)
+    answer = nodes.call(1, acknowledgement(nodes, epoch, (first, last), kind=kind), 1)
     assert not answer.error_code
     assert not answer.responses[0].partitions[0].error_code
 
@@ -141,14 +145,38 @@ def test_a_request_to_a_former_leader_is_not_waited_for(tmp_path: Path) -> None:
     assert archiving(nodes) == []
 
 
-def letters_here(directory: Path, isr: list[int], min_insync: int = 1) -> Neighbourhood:
+def letters_here(directory: Path, isr: list[int], **config: str) -> Neighbourhood:
     """Make nodes where node 1, which leads t, also leads the topic of letters."""
     nodes = neighbourhood(directory)
-    nodes.add("dlq.u", 1, replicas=(1, 3), min_insync_replicas=str(min_insync), **ENABLE)
+    nodes.add("dlq.u", 1, replicas=(1, 3), **ENABLE, **config)
     nodes.change("dlq.u", isr=isr)
     own = ConfigRecord(ConfigResourceType.GROUP, GROUP, "errors.deadletterqueue.topic.name", "dlq.u")
     nodes.commit(1, [ApiMessageAndVersion(own, 0)])
     return nodes
+
+
+def test_letters_have_the_time_of_their_topic(tmp_path: Path) -> None:
+    nodes = letters_here(tmp_path, isr=[1], message_timestamp_type="LogAppendTime")
+    fetch(nodes)
+    acknowledge(nodes, 1, 0, 0)
+    log = nodes.log(1, "dlq.u", 0)
+    [(header, _)] = iter_batches(log.read(0, 1 << 20, log.log_end_offset).records.read())
+    assert header.log_append_time
+    assert header.max_timestamp == nodes[1].clock.wall
+
+
+def test_a_request_has_a_batch_for_each_partition_and_a_bounded_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dead_letters, "_REQUEST_BYTES", 100)
+    nodes = Neighbourhood(tmp_path)
+    producer = dead_letters.DeadLetterProducer(nodes[1].whole.node)
+    sizes = ((0, 1), (0, 1), (1, 1), (2, 200))
+    first, second, other, large = (dead_letters._Batch(("t", index), bytearray(size)) for index, size in sizes)
+    assert producer._choose([first, second, other, large]) == ([first, other], [second, large])
+    assert producer._choose([large, second]) == ([large], [second])
+    first.complete(None)
+    assert producer._choose([first, second, other]) == ([second, other], [])
 
 
 def test_records_are_archived_once_their_letters_are_committed(tmp_path: Path) -> None:
@@ -167,7 +195,7 @@ def test_records_are_archived_once_their_letters_are_committed(tmp_path: Path) -
 
 
 def test_letters_wait_for_replicas_in_sync(tmp_path: Path) -> None:
-    nodes = letters_here(tmp_path, isr=[1], min_insync=2)
+    nodes = letters_here(tmp_path, isr=[1], min_insync_replicas="2")
     log = nodes.log(1, "dlq.u", 0)
     fetch(nodes)
     acknowledge(nodes, 1, 0, 0)
@@ -199,6 +227,41 @@ def test_letters_of_a_partition_that_comes_back_are_written_by_its_new_tenure(tm
     written = [offset for offset, _, _ in letters(nodes)]
     assert set(written) == {0, 1, 2}
     assert written.count(1) == written.count(2) == 1
+    assert archiving(nodes, 3) == []
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_letters_beside_those_that_wait_are_written_too(tmp_path: Path, written: bool) -> None:
+    """The leader hears only in its next epoch that more records are given up than one whose letter waits.
+
+    written: the letter does not wait, but its record can't be archived.
+    """
+    nodes = neighbourhood(tmp_path, keeper=3)
+    fetch(nodes)
+    nodes.settle()
+    fetch(nodes, 1)
+    (nodes.network.slow if written else nodes.network.cut).add(2)
+    acknowledge(nodes, 2, 1, 1)
+    nodes.network.slow.add(3)
+    answers = nodes.asked(1, acknowledgement(nodes, 3, (0, 0), (2, 2), kind=REJECT), 1)
+    nodes.network.run()
+    assert archiving(nodes, 3) == [0, 1, 2]
+    if written:
+        nodes.network.deliver(1)
+    nodes.network.cut.add(3)
+    nodes.network.slow.clear()
+    nodes.network.lose()
+    while not answers:
+        nodes.wait(1_000)
+    nodes.network.cut.remove(3)
+    nodes.change("t", leader=1)
+    fetch(nodes)
+    nodes.settle()
+    fetch(nodes, 1)
+    nodes.network.cut.clear()
+    nodes.wait(TRIED_MS)
+    nodes.wait(TRIED_MS)
+    assert sorted(letters(nodes)) == [(offset, b"%d" % offset, REJECTED) for offset in range(3)]
     assert archiving(nodes, 3) == []
 
 

@@ -81,6 +81,7 @@ def test_a_full_cache_evicts_only_what_is_stale() -> None:
 def test_a_larger_session_takes_the_place_of_an_old_smaller_one_in_use() -> None:
     sessions = cache(slots=1, eviction_ms=1000)
     small = opened(sessions, 0, now=0)
+    assert sessions.open(partitions(1, 2), False, 1000) is None, "the small one is not old"
     sessions.resume(small.id, 1, False, 1900)
     assert sessions.open(partitions(1), False, 2000) is None
     assert sessions.open(partitions(1, 2), False, 2000) is not None
@@ -125,11 +126,24 @@ def test_the_short_way_is_for_what_resume_would_return() -> None:
 
 def test_update_adds_changes_and_forgets() -> None:
     session = opened(cache(), 0, 1)
-    session.update([FetchedPartition("t", 1, 7, 50), FetchedPartition("t", 2, 9, 60)], [("t", 0), ("t", 5)])
-    assert [(key[1], one.fetch_offset, one.max_bytes) for key, one in session.partitions.items()] == [
-        (1, 7, 50),
-        (2, 9, 60),
-    ]
+    wanted = [(1, 7, 50, 3, 2, 5), (2, 9, 60, -1, -1, -1)]
+    session.update([FetchedPartition("t", *each) for each in wanted], [("t", 0), ("t", 5)])
+    assert [
+        (
+            key[1],
+            one.fetch_offset,
+            one.max_bytes,
+            one.current_leader_epoch,
+            one.last_fetched_epoch,
+            one.log_start_of_replica,
+        )
+        for key, one in session.partitions.items()
+    ] == wanted
+    assert session.only_partition is None
+    session.update([], [("t", 1)])
+    assert session.only_partition is session.partitions["t", 2]
+    session.update([], [("t", 2)])
+    assert session.only_partition is None
 
 
 @pytest.mark.parametrize(("before", "after", "again"), [(0, 1, True), (0, -1, False), (-1, 0, False), (1, 1, False)])

@@ -56,6 +56,28 @@ def test_long_ones_push_out_the_oldest_sooner() -> None:
     fill(log, [entry(number, 1000, (bytes(1000),)) for number in range(2 * SEALED_AT + 9)])
     assert len(log) == 9
     assert log.last_number == 2 * SEALED_AT + 9
+    fill(log, [entry(number) for number in range(SEALED_AT)])
+    assert [each.number for each in log.since()] == [2 * SEALED_AT + 1 + number for number in range(SEALED_AT + 9)]
+
+
+def test_clients_are_known_by_the_beginning_of_a_bounded_number_of_requests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_log, "_MOST_CLIENTS", 2)
+    log = RequestLog()
+    for each in CONNECTIONS:
+        wall, _, frame, answer, took = entry(1, 10_000)
+        log.note((wall, each, frame, answer, took))
+    log.seal()
+    assert log.client_ids().keys() == {1, 2}
+    assert max(map(len, log._headers.values())) < 1000
+
+
+def test_a_mark_belongs_to_one_entry() -> None:
+    log = RequestLog()
+    log.mark(Mark(1 << 20, 7))
+    for number in range(2):
+        log.note(entry(number))
+        log.seal()
+    assert [each.request_bytes for each in log.since()] == [1 << 20, 10]
 
 
 def test_what_was_forgotten_is_not_numbered_again() -> None:
@@ -117,7 +139,7 @@ def produced(topic: str, error: ErrorCode) -> Entry:
 
 def fetched(topic: str, error: ErrorCode) -> Entry:
     asked = FetchRequest(topics=[FetchTopic(topic, partitions=[FetchPartition(0)])])
-    told = [FetchableTopicResponse(topic, partitions=[PartitionData(0, error, records=b"")])]
+    told = [FetchableTopicResponse(topic, partitions=[PartitionData(0, error, records=None if error else b"")])]
     return answered(asked, FetchResponse(responses=told), 12)
 
 
@@ -130,6 +152,16 @@ def test_names_of_no_topic_have_no_sums_where_nothing_is_answered() -> None:
         fill(log, [(wall, connection, frame, None, took)])
     counts.catch_up()
     assert counts.topics.keys() == {"orders"}
+
+
+def test_a_request_whose_beginning_alone_is_kept_counts_without_its_topics() -> None:
+    log = RequestLog()
+    counts = RequestCounts(log, Cluster())
+    wall, connection, frame, answer, took = produced("orders", ErrorCode.NONE)
+    log.mark(Mark(1 << 20, None))
+    fill(log, [(wall, connection, frame[:-9], answer, took)])
+    assert counts.catch_up()
+    assert (counts.apis["Produce", 9].request_bytes, counts.topics) == (1 << 20, {})
 
 
 def test_names_of_no_topic_have_no_sums() -> None:
@@ -197,12 +229,13 @@ def test_a_few_long_answers_are_sealed_at_once() -> None:
 def test_what_a_client_invents_makes_no_sums() -> None:
     log = RequestLog()
     counts = RequestCounts(log, Cluster())
-    for key, version in ((3, 0), (3, 99), (3, 100), (999, 0), (1000, 1), (-1, 7)):
+    for key, version in ((3, 0), (3, 13), (3, 99), (3, 100), (999, 0), (1000, 1), (-1, 7)):
         header = key.to_bytes(2, "big", signed=True) + version.to_bytes(2, "big") + bytes(4) + b"\xff\xff"
         log.note((1000, CONNECTION, header, None, 1))
     assert counts.catch_up()
     assert {kind: sums.requests for kind, sums in counts.apis.items()} == {
         ("Metadata", 0): 1,
+        ("Metadata", 13): 1,
         ("Metadata", -1): 2,
         ("unknown", -1): 3,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from string import ascii_lowercase
 
 import pytest
 from hypothesis import given, settings
@@ -51,6 +52,8 @@ def test_matches_what_pythons_re_matches(pieces: list[str], names: list[str]) ->
         ("a{,2}", ["a{,2}"], ["aa"]),
         ("(?s:.)(?-s:.)", ["\na"], ["\n\n"]),
         ("(?m)a$", ["a"], ["a\n"]),
+        ("(?m)a$\n^b", ["a\nb"], []),
+        ("a$\n?b|a\n^b", [], ["a\nb"]),
         ("\u212a", [], ["K"]),  # the Kelvin sign
         ("(?i)\u212a", ["k", "K"], []),
         (r"\141\x{62}", ["ab"], []),
@@ -153,7 +156,7 @@ def test_a_large_set_does_not_hold_up_others(size: int, reason: str) -> None:
 
 def test_what_is_remembered_is_limited() -> None:
     regex = compile_regex("(a|b)*a(a|b){14}")
-    names = [format(number, "018b").replace("0", "a").replace("1", "b") for number in range(0, 1 << 18, 601)]
+    names = [format(number, "018b").replace("0", "a").replace("1", "b") for number in range(0, 1 << 18, 301)]
     oracle = re.compile("(a|b)*a(a|b){14}")
     for name in names:
         assert regex.matches(name) == (oracle.fullmatch(name) is not None)
@@ -161,6 +164,7 @@ def test_what_is_remembered_is_limited() -> None:
 
 
 def test_an_expression_whose_matches_take_too_long_is_refused() -> None:
+    assert compile_regex("a{1000}").work > 1_000  # for its states alone
     regex = compile_regex("((.?){90}){100}x")  # a second of 18,000 states for each of these names
     with pytest.raises(RegexError, match="expression is too large"):
         regex.matches("a" * 249)
@@ -171,6 +175,9 @@ def test_thousands_of_names_are_no_work_for_a_usual_expression() -> None:
     regex = compile_regex("(orders|payments|customer-[a-z]+)[.-](v[0-9]+|dlq|retry-[0-9]{1,3})")
     names = [f"{kind}{mark}v{number}" for kind in ("orders", "customer-x") for mark in ".-" for number in range(2_500)]
     assert all(map(regex.matches, names))
+    assert regex.work < MAX_WORK / 100
+    regex = compile_regex("[a-z]{16}")
+    assert all(regex.matches((first + second) * 8) for first in ascii_lowercase for second in ascii_lowercase)
     assert regex.work < MAX_WORK / 100
 
 

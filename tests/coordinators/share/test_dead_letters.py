@@ -74,9 +74,20 @@ def test_batches_have_the_codec_of_the_topic() -> None:
     assert read_header(batch).codec == GZIP
 
 
-def test_letters_overlap_in_a_same_offset() -> None:
-    one = DeadLetters(3, 5, 1, REJECTED)
-    assert [one.overlaps(DeadLetters(first, first + 1, 2, "")) for first in (1, 2, 5, 6)] == [False, True, True, False]
+@pytest.mark.parametrize(
+    ("known", "left"),
+    [
+        ([], [(3, 7)]),
+        ([(1, 2), (8, 9)], [(3, 7)]),
+        ([(1, 3), (7, 9)], [(4, 6)]),
+        ([(4, 4), (6, 6)], [(3, 3), (5, 5), (7, 7)]),
+        ([(3, 4), (5, 7)], []),
+        ([(0, 9)], []),
+    ],
+)
+def test_known_letters_are_left_out(known: list[tuple[int, int]], left: list[tuple[int, int]]) -> None:
+    found = DeadLetters(3, 7, 1, REJECTED).without([DeadLetters(*each, 2, "") for each in known])
+    assert sorted(found) == [DeadLetters(*each, 1, REJECTED) for each in left]
 
 
 def test_a_batch_does_not_hold_a_turn_up() -> None:

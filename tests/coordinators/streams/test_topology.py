@@ -15,6 +15,7 @@ from pykafka_broker.coordinators.streams.topology import (
     ConfiguredTopology,
     as_stored,
     configure,
+    is_other,
 )
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -151,6 +152,25 @@ def test_of_several_writers_the_first_in_kafkas_table_decides() -> None:
         assert topology.partitions == {"words": found}
 
 
+def test_a_writer_whose_source_becomes_known_later_has_its_turn_in_the_next_pass() -> None:
+    topology = configured(
+        TopicTable(narrow=2, wide=6),
+        Subtopology("0", repartition_source_topics=[TopicInfo("names")], repartition_sink_topics=["words"]),
+        Subtopology("1", ["narrow"], repartition_sink_topics=["names"]),
+        Subtopology("2", ["wide"], repartition_sink_topics=["words"]),
+        Subtopology("3", repartition_source_topics=[TopicInfo("words")]),
+    )
+    assert topology.partitions == {"names": 2, "words": 6}
+
+
+def test_another_topology_has_a_newer_epoch_or_other_parts() -> None:
+    known, parts = as_stored(word_count(3)), word_count().subtopologies
+    assert not is_other(known, as_stored(Topology(3, parts[::-1])))
+    assert is_other(known, as_stored(Topology(3, parts[:1])))
+    assert is_other(known, as_stored(word_count(4)))
+    assert not is_other(known, as_stored(Topology(2, parts[:1])))  # which is stale
+
+
 def test_counts_of_the_application_hold_for_repartition_topics_that_are_joined_elsewhere() -> None:
     """Ask all topics with such a count, as Kafka does, not those of the group alone."""
     subtopologies = [
@@ -165,12 +185,23 @@ def test_counts_of_the_application_hold_for_repartition_topics_that_are_joined_e
     ]
     topics = TopicTable(narrow=2, wide=6)
     assert configured(topics, *subtopologies).partitions == {"a": 4, "b": 4, "fixed": 4, "other": 6}
-    nothing = Subtopology("5", ["wide"], copartition_groups=[CopartitionGroup()])
-    assert configured(topics, *subtopologies, nothing).partitions == configured(topics, *subtopologies).partitions
     subtopologies.append(Subtopology("4", repartition_source_topics=[TopicInfo("other", 5)]))
     problem = configured(topics, *subtopologies).problem
     assert problem is not None
     assert problem.detail == "Following topics do not have the same number of partitions: [{a=2, b=2}]"
+
+
+def test_nothing_is_asked_of_an_empty_set_of_joined_topics() -> None:
+    found = configured(
+        TopicTable(source=2),
+        Subtopology("0", ["source"], repartition_sink_topics=["a", "b"]),
+        Subtopology(
+            "1",
+            repartition_source_topics=[TopicInfo("a", 4), TopicInfo("b", 5)],
+            copartition_groups=[CopartitionGroup()],
+        ),
+    )
+    assert found.partitions == {"a": 4, "b": 5}
 
 
 def test_missing_sources_are_named_in_order_up_to_three() -> None:

@@ -111,6 +111,14 @@ def test_request_time_is_percent_of_a_thread_and_throttles_for_one_window_at_mos
     assert quotas().record(REQUEST_TIME, ALICE, "app", 1e9, NOW) == 0
 
 
+@pytest.mark.parametrize(("is_of_4_4", "throttle_ms"), [(True, 0x7FFFFFFF), (False, 0)])
+def test_a_quota_of_zero_throttles_as_the_release_does(is_of_4_4: bool, throttle_ms: int) -> None:
+    source = QuotaMetadata({(("client-id", "app"),): {"producer_byte_rate": 0.0, "request_percentage": 0.0}})
+    found = ClientQuotas(source, THREE, THREE, is_of_4_4=is_of_4_4)
+    assert found.record(PRODUCED_BYTES, ALICE, "app", 1, NOW) == throttle_ms
+    assert found.record_time(ALICE, "app", 1, NOW) == 1000
+
+
 def test_partitions_pass_until_there_is_a_debt_topic_by_topic() -> None:
     found = quotas(**{MUTATIONS: 1.0})
     request = mutations(found)
@@ -176,6 +184,8 @@ def test_others_are_not_meant() -> None:
 def test_a_client_without_an_id_has_the_default_of_client_ids() -> None:
     levels = levels_of({entity(client_id=None): {KIND: 5.0}, entity(client_id="app"): {KIND: 1.0}})[KIND]
     assert levels.find("alice", "") == QuotaLimit(5.0, ("", ""))
+    levels = levels_of({entity(user="alice", client_id=None): {KIND: 5.0}, entity(user="alice"): {KIND: 1.0}})[KIND]
+    assert levels.find("alice", "") == QuotaLimit(5.0, ("alice", ""))
 
 
 def test_a_kind_that_nobody_has_is_not_there() -> None:

@@ -39,6 +39,20 @@ def test_whoever_comes_after_a_pause_may_use_all_windows_but_one() -> None:
     assert rate.throttle_ms(10_000, NOW + 1) == 9
 
 
+def test_with_one_window_there_is_nothing_to_use_at_once() -> None:
+    for size, throttle_ms in ((1107, 27), (40_107, 1002), (100_107, 2502)):
+        rate = Rate(Windows(1, 1000))
+        rate.record(size, NOW)
+        assert rate.throttle_ms(40_000, NOW) == throttle_ms
+
+
+def test_a_record_at_the_end_of_a_window_begins_the_next_one() -> None:
+    rate = Rate(THREE)
+    rate.record(50_000, NOW)
+    rate.record(50_000, NOW + 1000)
+    assert rate.throttle_ms(10_000, NOW + 3000) == 3000  # 50000 / 10000 - 2 s
+
+
 def test_what_is_as_old_as_all_windows_does_not_count() -> None:
     rate = Rate(THREE)
     rate.record(50_000, NOW)
@@ -123,14 +137,6 @@ def test_another_quota_pays_the_debt_at_its_own_rate() -> None:
     assert bucket.throttle_ms(2.0, NOW) == 1500
 
 
-def test_what_is_given_back_was_not_spent() -> None:
-    bucket = TokenBucket(THREE)
-    bucket.record(6, 1.0, NOW)
-    bucket.record(-6, 1.0, NOW)
-    assert bucket.throttle_ms(1.0, NOW) == 0
-    assert not bucket.matters(NOW)
-
-
 def test_it_matters_until_it_is_full_again() -> None:
     bucket = TokenBucket(THREE)
     assert not bucket.matters(NOW)
@@ -139,7 +145,7 @@ def test_it_matters_until_it_is_full_again() -> None:
     assert not bucket.matters(NOW + 6000)
 
 
-def test_a_quota_may_be_infinite_or_next_to_nothing() -> None:
+def test_a_quota_may_be_infinite_or_next_to_nothing_or_nothing() -> None:
     bucket = TokenBucket(THREE)
     bucket.record(6, math.inf, NOW)
     assert bucket.throttle_ms(math.inf, NOW) == 0
@@ -147,3 +153,7 @@ def test_a_quota_may_be_infinite_or_next_to_nothing() -> None:
     bucket = TokenBucket(THREE)
     bucket.record(6, 5e-324, NOW)
     assert bucket.throttle_ms(5e-324, NOW) == 0x7FFFFFFF
+    bucket = TokenBucket(THREE)
+    bucket.record(6, 0.0, NOW)
+    assert bucket.throttle_ms(0.0, NOW) == 0
+    assert bucket.matters(NOW + 1_000_000_000)
