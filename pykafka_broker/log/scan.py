@@ -85,12 +85,17 @@ def scan(handle: FileHandle, path: str, position: int, end: int, *, verify: bool
             if verify:
                 check_crc(piece, header, at)
         except CorruptBatch as error:
-            if _is_old_message(handle, position, end):
-                reason = "messages of format 0 or 1 are not served: read and write them again with Kafka 3.9 or older"
-                raise DamagedLog(path, position, reason, old_format=True) from error
-            raise DamagedLog(path, position, str(error)) from error
+            raise damage_at(handle, path, position, end, str(error)) from error
         yield ScannedBatch(position, header, piece[at : at + size], read, at)
         position += size
+
+
+def damage_at(handle: FileHandle, path: str, position: int, end: int, reason: str) -> DamagedLog:
+    """Return the error for bytes that are no batch: damage for a reason, or a message of an old format."""
+    if _is_old_message(handle, position, end):
+        reason = "messages of format 0 or 1 are not served: read and write them again with Kafka 3.9 or older"
+        return DamagedLog(path, position, reason, old_format=True)
+    return DamagedLog(path, position, reason)
 
 
 def _is_old_message(handle: FileHandle, position: int, end: int) -> bool:

@@ -20,7 +20,7 @@ from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import Buffer, CachedFile, FileCache, FileHandle, FileSlice
 from pykafka_broker.log.index import NO_TIMESTAMP, AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
-from pykafka_broker.log.scan import DamagedLog, scan
+from pykafka_broker.log.scan import DamagedLog, damage_at, scan
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header, sound_batch_at
@@ -81,10 +81,10 @@ def _batch_positions(handle: FileHandle, path: str, position: int, end: int, siz
         if at + HEADER_SIZE > len(piece):
             piece, start, at = handle.read_at(wanted, position), position, 0
             if len(piece) < HEADER_SIZE:
-                raise DamagedLog(path, position, "no whole batch header")
+                raise damage_at(handle, path, position, size, "no whole batch header")
         batch = _batch_position(piece, at, position)
         if batch is None:
-            raise DamagedLog(path, position, "a broken batch header")
+            raise damage_at(handle, path, position, size, "a broken batch header")
         if batch.end > size:
             raise DamagedLog(path, position, f"a batch of {batch.size} bytes, of which some are missing")
         yield batch
@@ -152,7 +152,8 @@ class LogSegment:
         self.created_ms = created_ms
         self.written_ms = created_ms if fresh else _NOT_WRITTEN  # time of the last append by the wall clock
         self.index_full = False  # the next append needs a new segment
-        self._damage: tuple[int, str] | None = None  # met by a rebuild of the indexes: where, and what
+        # met by a rebuild of the indexes: where, what, and whether it is a message of an old format
+        self._damage: tuple[int, str, bool] | None = None
         self._ragged = False
         self._sealed = not fresh  # the index files are complete
         self._first_timestamp = NO_TIMESTAMP
@@ -404,9 +405,10 @@ class LogSegment:
                 for _ in self.batches():
                     pass
             except DamagedLog as damage:
-                self._damage = damage.position, damage.reason
+                self._damage = damage.position, damage.reason, damage.old_format
         if self._damage is not None:
-            raise DamagedLog(self.log.path, *self._damage)
+            position, reason, old_format = self._damage
+            raise DamagedLog(self.log.path, position, reason, old_format=old_format)
 
     def copied_to(self, files: FileCache, directory: str) -> LogSegment:
         """Return the segment's copy in another folder."""

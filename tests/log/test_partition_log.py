@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -586,6 +587,29 @@ def test_what_stands_around_damage_is_served(tmp_path: Path) -> None:
     before = log.read(0, 100, 3)
     assert before is not None
     assert (len(before.records), before.end_offset) == (log.segments.size_bytes // 3, 1)
+
+
+@pytest.mark.parametrize("by", ["read", "look-up by time"])
+def test_messages_of_old_formats_are_no_reason_to_lead_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, by: str
+) -> None:
+    """Every replica has the same messages."""
+    log = new_log(tmp_path)
+    for _ in range(2):
+        log.append(batch(), NOW)
+    log.roll(NOW)
+    log.append(batch(), NOW)
+    body = struct.pack(">bbqii", 1, 0, NOW, -1, 1) + b"v"
+    old = struct.pack(">qiI", 0, 4 + len(body), zlib.crc32(body)) + body
+    with open(log.segments.first.log.path, "wb") as file:
+        file.write(old + old)
+    log = reopen(log)
+    monkeypatch.setattr(log.keeper, "can_spare", lambda log: True)
+    for _ in range(2):
+        with pytest.raises(ApiError, match="format 0 or 1"):
+            log.read(1, 1000, 3) if by == "read" else at_once(log.offset_for_timestamp(NOW))
+    assert log.read(2, 1000, 3) is not None
+    assert "log repair" not in caplog.text, "which would not help"
 
 
 def test_a_cut_between_the_steps_of_a_search_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
