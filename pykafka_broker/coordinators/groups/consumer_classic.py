@@ -95,7 +95,7 @@ class Migration:
     def upgrade(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> ConsumerGroup:
         """Return the consumer group for a classic group, and add the records of the change.
 
-        Raises GROUP_ID_NOT_FOUND: The group can't be converted.
+        Raises GROUP_ID_NOT_FOUND: The group can't be converted; UNKNOWN_SERVER_ERROR before its first generation.
         """
         self._check_upgrade(group)
         try:
@@ -117,6 +117,8 @@ class Migration:
             raise _can_not_upgrade(group, "the group does not use the consumer embedded protocol.")
         if len(group.members) > self._table.config.group_consumer_max_size:
             raise _can_not_upgrade(group, "the group size exceeds the consumer group maximum size.")
+        if group.protocol_name is None:  # the first members still wait for others: Kafka fails there
+            raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _converted(self, group: ClassicGroup) -> ConsumerGroup:
         upgraded = ConsumerGroup(group.group_id)

@@ -35,9 +35,11 @@ def uuid_hash(uuid: bytes) -> int:
 def partition_hash(partition: tuple[bytes, int]) -> int:
     """Return the hash of a partition, by its topic id and index, as `string_hash` does. (Kafka: TopicIdPartition)"""
     topic_id, index = partition
-    return _spread(_uuid_code(topic_id) * 31 + index & 0xFFFFFFFF)
+    code = _uuid_code(topic_id) * 31 + index & 0xFFFFFFFF
+    return code ^ code >> 16  # `_spread`: a large group has very many partitions
 
 
+@lru_cache(_REMEMBERED)
 def _uuid_code(uuid: bytes) -> int:
     halves = int.from_bytes(uuid[:8], "big") ^ int.from_bytes(uuid[8:], "big")
     return (halves >> 32 ^ halves) & 0xFFFFFFFF

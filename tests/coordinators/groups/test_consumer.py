@@ -490,6 +490,20 @@ def test_a_static_member_comes_back_to_a_full_group(
     assert Client(machine, "again", "i").join(["t"]) is code
 
 
+def test_a_group_is_not_converted_before_its_first_generation(new_machine: Callable[..., Any]) -> None:
+    """Kafka 4.4.0 answers so too, and then sends the waiting member away; here the member goes on to wait."""
+    machine = new_machine(group_initial_rebalance_delay_ms="1500", group_consumer_migration_policy="bidirectional")
+    machine.topic("t", 2)
+    member_id = join_as_classic(machine, "").member_id
+    assert join_as_classic(machine, member_id, "waits") is None
+    one = Client(machine, "one")
+    assert one.join(["t"]) is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert group_state(machine) == "PreparingRebalance"
+    machine.wait(1_500)
+    assert machine.answers["waits"].error_code == ErrorCode.NONE
+    assert one.join(["t"]) is ErrorCode.NONE
+
+
 def test_a_classic_member_joins_again_for_a_new_target_and_not_for_a_new_epoch(new_machine: Callable[..., Any]) -> None:
     """Kafka 4.4.0 answers so too, asked with the policy "upgrade" and two consumers beside a classic member."""
     machine = new_machine(group_consumer_migration_policy="upgrade")
