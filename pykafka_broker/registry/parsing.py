@@ -19,7 +19,7 @@ from pykafka_broker.registry.subjects import beside
 
 R = TypeVar("R")
 Key: TypeAlias = tuple[str, str, tuple[tuple[str, str], ...]]  # kind, text, names and texts of references
-_SMALL_CHARACTERS = 2 << 10
+LARGE = 2 << 10  # characters
 _MOST_KEPT = 1_000
 _MOST_CHARACTERS_KEPT = 16 << 20
 _MOST_REFERENCES = 1_000
@@ -64,7 +64,7 @@ def _size(key: Key) -> int:
 
 async def off_the_loop(size: int, work: Callable[[], R]) -> R:
     """Run work on `size` characters; long work runs in a thread."""
-    if size >= _SMALL_CHARACTERS:
+    if size >= LARGE:
         return await asyncio.to_thread(work)
     done = work()
     await asyncio.sleep(0)  # a subject may have very many schemas

@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import grpc_tools
 from google.protobuf import text_format
@@ -389,17 +389,36 @@ _NAMED = {_Type.TYPE_MESSAGE, _Type.TYPE_GROUP}
 _MAY_REPEAT = {_Type.TYPE_STRING, _Type.TYPE_BYTES, *_NAMED}
 
 
-def incompatibilities(reader: FileDescriptorProto, writer: FileDescriptorProto) -> list[str]:
+class _MessageType(NamedTuple):
+    """A message of a schema or of a file that the schema imports. name: without the package."""
+
+    name: str
+    message: DescriptorProto
+    is_imported: bool
+
+
+_MessageTypes = Mapping[str, _MessageType]
+
+
+def message_types(files: Sequence[FileDescriptorProto]) -> dict[str, _MessageType]:
+    """Return all messages by full name, of a schema's file, the last one, and of all imported files."""
+    return {
+        f".{file.package}.{name}" if file.package else f".{name}": _MessageType(name, message, file is not files[-1])
+        for file in files
+        for name, message in _messages(file.message_type)
+    }
+
+
+def incompatibilities(reader: _MessageTypes, writer: _MessageTypes) -> list[str]:
     """Return why data of `writer` can't be read with `reader`; empty if compatible."""
-    old, new = dict(_messages(writer.message_type)), dict(_messages(reader.message_type))
-    found: list[str] = []
-    for name, message in old.items():
-        if name not in new:
+    new = {each.name: each.message for each in reader.values() if not each.is_imported}
+    comparison, found = _Comparison(writer, reader), list[str]()
+    for name, message, is_imported in writer.values():
+        if not is_imported and name not in new:
             found.append(reason("MESSAGE_REMOVED", f"#/{name}"))
-        else:
-            packages = writer.package, reader.package
-            found += _compare(message, new[name], f"#/{name}", packages)
-    return found
+        elif not is_imported:
+            found += comparison.compare(message, new[name], f"#/{name}")
+    return found + comparison.compare_imported()
 
 
 def _messages(found: Iterable[DescriptorProto], within: str = "") -> Iterator[tuple[str, DescriptorProto]]:
@@ -411,44 +430,62 @@ def _messages(found: Iterable[DescriptorProto], within: str = "") -> Iterator[tu
             yield from _messages(message.nested_type, f"{name}.")
 
 
-def _compare(old: DescriptorProto, new: DescriptorProto, path: str, packages: tuple[str, str]) -> list[str]:
-    before, after = {each.number: each for each in old.field}, {each.number: each for each in new.field}
-    entries, entries_now = _entries(old), _entries(new)
-    found = [
-        reason("REQUIRED_FIELD_ADDED", f"{path}/{number}")
-        for number, field in after.items()
-        if number not in before and field.label == _Type.LABEL_REQUIRED
-    ]
-    for number, field in before.items():
-        where = f"{path}/{number}"
-        if number in after:
-            found += _compare_fields((field, entries), (after[number], entries_now), where, packages)
-        elif field.label == _Type.LABEL_REQUIRED:
-            found.append(reason("REQUIRED_FIELD_REMOVED", where))
-    return found + _compare_oneofs(old, new, path)
+class _Comparison:
+    """A comparison of two schemas, and of the imported messages that their fields have."""
 
+    def __init__(self, old: _MessageTypes, new: _MessageTypes) -> None:
+        self._old, self._new = old, new
+        self._met: set[tuple[str, str]] = set()  # imported messages in fields, by full names
+        self._waiting: list[tuple[_MessageType, _MessageType]] = []  # those not compared yet
 
-def _compare_fields(
-    old: tuple[FieldDescriptorProto, _Entries],
-    new: tuple[FieldDescriptorProto, _Entries],
-    path: str,
-    packages: tuple[str, str],
-) -> list[str]:
-    (before, entries), (after, entries_now) = old, new
-    entry, entry_now = _entry(before, entries), _entry(after, entries_now)
-    if entry is not None and entry_now is not None:
-        pairs = zip(entry.field, entry_now.field, strict=True)
-        return [each for was, now in pairs for each in _compare_fields((was, {}), (now, {}), path, packages)]
-    if (entry is None) != (entry_now is None) or (before.type in _NAMED) != (after.type in _NAMED):
-        return [reason("FIELD_KIND_CHANGED", path)]
-    if before.type != after.type and not any({before.type, after.type} <= alike for alike in _ALIKE):
-        return [reason("FIELD_SCALAR_KIND_CHANGED", path)]
-    if before.type == after.type and before.type_name and _last(before, packages[0]) != _last(after, packages[1]):
-        return [reason("FIELD_NAMED_TYPE_CHANGED", path)]
-    repeats = before.label == _Type.LABEL_REPEATED, after.label == _Type.LABEL_REPEATED
-    if repeats[0] != repeats[1] and before.type not in _MAY_REPEAT:
-        return [reason("FIELD_NUMERIC_LABEL_CHANGED", path)]
-    return []
+    def compare_imported(self) -> list[str]:
+        """Compare the imported messages that were met, and those that are met in them."""
+        found: list[str] = []
+        while self._waiting:
+            old, new = self._waiting.pop()
+            found += self.compare(old.message, new.message, f"#/{old.name}")
+        return found
+
+    def compare(self, old: DescriptorProto, new: DescriptorProto, path: str) -> list[str]:
+        before, after = {each.number: each for each in old.field}, {each.number: each for each in new.field}
+        entries, entries_now = _entries(old), _entries(new)
+        found = [
+            reason("REQUIRED_FIELD_ADDED", f"{path}/{number}")
+            for number, field in after.items()
+            if number not in before and field.label == _Type.LABEL_REQUIRED
+        ]
+        for number, field in before.items():
+            where = f"{path}/{number}"
+            if number in after:
+                found += self._compare_fields((field, entries), (after[number], entries_now), where)
+            elif field.label == _Type.LABEL_REQUIRED:
+                found.append(reason("REQUIRED_FIELD_REMOVED", where))
+        return found + _compare_oneofs(old, new, path)
+
+    def _compare_fields(
+        self, old: tuple[FieldDescriptorProto, _Entries], new: tuple[FieldDescriptorProto, _Entries], path: str
+    ) -> list[str]:
+        (before, entries), (after, entries_now) = old, new
+        entry, entry_now = _entry(before, entries), _entry(after, entries_now)
+        if entry is not None and entry_now is not None:
+            pairs = zip(entry.field, entry_now.field, strict=True)
+            return [each for was, now in pairs for each in self._compare_fields((was, {}), (now, {}), path)]
+        if (entry is None) != (entry_now is None) or (before.type in _NAMED) != (after.type in _NAMED):
+            return [reason("FIELD_KIND_CHANGED", path)]
+        if before.type != after.type and not any({before.type, after.type} <= alike for alike in _ALIKE):
+            return [reason("FIELD_SCALAR_KIND_CHANGED", path)]
+        if before.type in _NAMED:
+            was, now = self._old[before.type_name], self._new[after.type_name]
+            if was.name != now.name:
+                return [reason("FIELD_NAMED_TYPE_CHANGED", path)]
+            pair = before.type_name, after.type_name
+            if (was.is_imported or now.is_imported) and pair not in self._met:
+                self._met.add(pair)
+                self._waiting.append((was, now))
+        repeats = before.label == _Type.LABEL_REPEATED, after.label == _Type.LABEL_REPEATED
+        if repeats[0] != repeats[1] and before.type not in _MAY_REPEAT:
+            return [reason("FIELD_NUMERIC_LABEL_CHANGED", path)]
+        return []
 
 
 def _entries(message: DescriptorProto) -> _Entries:
@@ -461,11 +498,6 @@ def _entry(field: FieldDescriptorProto, entries: _Entries) -> DescriptorProto | 
     return entries.get(field.type_name.rpartition(".")[2]) if field.type == _Type.TYPE_MESSAGE else None
 
 
-def _last(field: FieldDescriptorProto, package: str) -> str:
-    """Return a type's name without the package."""
-    return field.type_name.removeprefix(f".{package}." if package else ".")
-
-
 def _compare_oneofs(old: DescriptorProto, new: DescriptorProto, path: str) -> list[str]:
     before, after = _oneofs(old), _oneofs(new)
     alone = {each.number for each in old.field} - {number for numbers in before.values() for number in numbers}
@@ -474,12 +506,13 @@ def _compare_oneofs(old: DescriptorProto, new: DescriptorProto, path: str) -> li
         for name, numbers in before.items()
         for number in sorted(numbers - after.get(name, numbers))
     ]
+    existing = set[int]().union(*before.values())
     for name, numbers in after.items():
         moved = numbers & alone
-        if name in before and moved:
-            found.append(reason("FIELD_MOVED_TO_EXISTING_ONEOF", f"{path}/{name}"))
-        elif len(moved) > 1:
+        if len(moved) > 1:
             found.append(reason("MULTIPLE_FIELDS_MOVED_TO_ONEOF", f"{path}/{name}"))
+        elif moved and numbers & existing:
+            found.append(reason("FIELD_MOVED_TO_EXISTING_ONEOF", f"{path}/{name}"))
     return found
 
 
@@ -502,7 +535,10 @@ class ProtobufSchema:
     """A text and the descriptor made by protoc."""
 
     def __init__(self, text: str, library: Mapping[str, str]) -> None:
-        self.descriptor = descriptor_of(text, library)
+        files = descriptors_of(text, library)
+        self.message_types = message_types(files)
+        self.descriptor = files[-1]
+        self.descriptor.ClearField("name")
         self.canonical = formatted(text)
         self.identity = _ordered(self.descriptor).SerializeToString(deterministic=True).hex()
 
@@ -515,7 +551,7 @@ class ProtobufSchema:
         return {field.name for message in self.descriptor.message_type for field in message.field}
 
     def differences(self, written: Self) -> list[str]:
-        return incompatibilities(self.descriptor, written.descriptor)
+        return incompatibilities(self.message_types, written.message_types)
 
     def formatted(self, form: str) -> str:
         if form != SERIALIZED:

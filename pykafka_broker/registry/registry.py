@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from pykafka_broker.registry import kinds, problems, records
 from pykafka_broker.registry.contracts import merged_metadata, merged_rule_sets, properties, reserved_fields
 from pykafka_broker.registry.kinds import Parsed
-from pykafka_broker.registry.parsing import Parsing, off_the_loop
+from pykafka_broker.registry.parsing import LARGE, Parsing, off_the_loop
 from pykafka_broker.registry.records import Reference, Schema, Version
 from pykafka_broker.registry.settings import RegistrySettings
 from pykafka_broker.registry.state import RegistryState
@@ -259,7 +259,8 @@ class Registry:
         versions = self._of_one_group(subject, schema, before)
         for version in reversed(versions if kinds.is_transitive(level) else versions[-1:]):
             old = await self._parsed_of(version)
-            found = [] if old is None else await _differences(level, parsed, old)
+            alone = not schema.references and not version.schema.references
+            found = [] if old is None else await _differences(level, parsed, old, alone)
             if found:
                 return [
                     *reserved,
@@ -324,9 +325,13 @@ def _why_reserved(schema: Schema, parsed: Parsed, before: list[Version]) -> list
     ]
 
 
-async def _differences(level: str, new: Parsed, old: Parsed) -> list[str]:
-    """Return the differences of two schemas. Raises RegistryError for a too long comparison."""
-    size = len(new.canonical) + len(old.canonical)
+async def _differences(level: str, new: Parsed, old: Parsed, alone: bool) -> list[str]:
+    """Return the differences of two schemas. Raises RegistryError for a too long comparison.
+
+    Args:
+        alone: neither schema has references, which would be compared as well.
+    """
+    size = len(new.canonical) + len(old.canonical) if alone else LARGE
     try:
         return await off_the_loop(size, lambda: kinds.differences(level, new, old))
     except problems.InvalidSchema as error:
