@@ -225,7 +225,8 @@ class ChaosHit(TypedDict):
 
 class ChaosState(TypedDict):
     """Random faults: a share of all requests is disturbed, or of those that match `api`, `client_id`, `topic` and
-    `group`, drawn from the seed, while it is `active`. `hits` counts them; `met` has the first ten thousand.
+    `group`, drawn from the seed, while it is `active`. `fitted` counts the matching requests and `hits` the disturbed
+    ones; `met` has the first ten thousand.
     """
 
     seed: int
@@ -236,6 +237,7 @@ class ChaosState(TypedDict):
     topic: str | None
     group: str | None
     active: bool
+    fitted: int
     hits: int
     met: list[ChaosHit]
 

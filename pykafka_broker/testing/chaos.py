@@ -88,8 +88,14 @@ class ChaosRun:
         self._cluster: KafkaCluster | None = None
         self._trouble: ClusterTrouble | None = None
         self._of_ended: list[Hit] = []  # faults that were drawn at processes that have ended by now
+        self._fitted: int | None = None  # requests that the chaos might have disturbed; None while that is not known
         self._starts: Counter[int] = Counter()  # how often the trouble has started a broker again
         self._added: list[Fault] = []
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request fits the chaos, so that another seed can't disturb the test either."""
+        return self._fitted == 0
 
     def begin(self, name: str, faults: Faults, cluster: KafkaCluster | None = None) -> None:
         """Disturb the broker or cluster of a fixture from now on."""
@@ -150,12 +156,20 @@ class ChaosRun:
                 with suppress(BrokerError) if came else nullcontext():  # all have started anew
                     came = [*self._of_ended, *self._hits_of(faults), *came]
                     faults.chaos(self.seed, 0)
+                    self._note_fitted(faults)
             self.met = came
         for fault in self._added:
             with (
                 suppress(ControlError, OSError) if self._trouble is not None else nullcontext()
             ):  # its broker was killed
                 fault.remove()
+
+    def _note_fitted(self, faults: Faults) -> None:
+        """Note how many requests fit, unless a process has ended that knew of some."""
+        of_each = [faults] if self._cluster is None else [node.faults for node in self._cluster.brokers]
+        if not self.spec.trouble:
+            with suppress(BrokerError, ControlError, OSError):
+                self._fitted = sum(each.chaos_state()["fitted"] for each in of_each)
 
 
 def add_hit(faults: Faults, hit: ChaosHit) -> Fault:
@@ -213,6 +227,13 @@ def shrunk(hits: Sequence[H], fails: Callable[[Sequence[H]], bool], runs: int) -
             return shrunk(fewer, fails, runs - 1)
         runs -= 1
     return needed
+
+
+def nothing_fits(spec: ChaosSpec) -> str:
+    """Return the failure of a test that no chaos can disturb."""
+    limits = ", ".join(f"{name}={written(value)}" for name, value in spec.limits.items())
+    of = f" of {limits}" if limits else ""
+    return f"no request fits the chaos{of}, so it disturbs the test under no seed: do its clients use another broker?"
 
 
 class Verdict(NamedTuple):

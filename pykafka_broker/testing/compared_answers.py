@@ -26,7 +26,7 @@ from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
 from pykafka_broker.records.header import HEADER_SIZE, MAGIC_OFFSET, Buffer, batch_of, iter_batches
 from pykafka_broker.records.record import iter_records
 from pykafka_broker.testing.recorded_messages import RecordedMessages, partitions_in
-from pykafka_broker.testing.recording import Recorded, Recording
+from pykafka_broker.testing.recording import BadRecording, Recorded, Recording
 
 _MAGIC_OF_BATCHES = 2
 _MOST_SHOWN = 60  # characters of a value
@@ -307,8 +307,14 @@ Done = dict[str, list[str]]  # in order, by what and whom
 
 
 def differing(recorded: Recording, other: Recording) -> Iterator[str]:
-    """Yield the first difference of each client's records, transactions and commits in each partition."""
+    """Yield the first difference of each client's records, transactions and commits in each partition.
+
+    Raises:
+        BadRecording: there are none in either recording, so that nothing could differ.
+    """
     before, now = done_in(recorded), done_in(other)
+    if not before and not now:
+        raise BadRecording("neither recording has a write or a commit that was acknowledged: nothing could differ")
     for what in dict.fromkeys([*before, *now]):
         pairs = zip_longest(before.get(what, ()), now.get(what, ()), fillvalue=_NOTHING)
         for number, (one, two) in enumerate(pairs, 1):

@@ -320,7 +320,7 @@ def compare_recordings(recording: Named | Sequence[Named], other: Named | Sequen
     of a cluster may be a list of files, one of each node.
 
     Raises:
-        ValueError: a file is no recording.
+        ValueError: a file is no recording, or neither has a write or a commit, so that nothing could differ.
         OSError: a file can't be read.
     """
     first, second = ([each] if isinstance(each, str | os.PathLike) else each for each in (recording, other))

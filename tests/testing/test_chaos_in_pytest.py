@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -64,11 +65,16 @@ def test_chaos_finds_a_seed_and_the_fault_that_is_enough(pytester: pytest.Pytest
 @pytest.mark.whole
 def test_a_limited_chaos_disturbs_nothing_else(pytester: pytest.Pytester) -> None:
     limited = 'rate=0.2, api="Produce", client_id="shop", topic='
-    for topic, told in (("orders", {"failed": 1, "passed": 1}), ("letters", {"passed": 2})):
+    for topic in ("orders", "letters"):
         program = SHOP.format(seeds=20, config={}, **BROKER).replace("rate=0.2", f'{limited}"{topic}"')
         pytester.makepyfile(program)
         result = pytester.runpytest_subprocess()
-        result.assert_outcomes(**told)
+        result.assert_outcomes(failed=1, passed=1)
+        if topic == "letters":
+            limits = 'api="Produce", client_id="shop", topic="letters"'
+            result.stdout.fnmatch_lines(
+                [f"no request fits the chaos of {limits}, so it disturbs the test under no seed*"]
+            )
         if topic == "orders":
             result.stdout.fnmatch_lines(
                 ['*faults.add(client_id="shop", api="Produce", topic="orders", nth=*', f'*{limited}"orders")']
@@ -78,6 +84,29 @@ def test_a_limited_chaos_disturbs_nothing_else(pytester: pytest.Pytester) -> Non
 def test_a_right_producer_passes_under_every_seed(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(SHOP.format(seeds=20, config={"enable.idempotence": True}, **BROKER))
     pytester.runpytest("--kafka-chaos-seeds=3").assert_outcomes(passed=2)
+
+
+@pytest.mark.parametrize(("silent", "told"), [(True, {"failed": 1}), (False, {"passed": 1})])
+def test_a_test_that_no_chaos_can_disturb_proves_nothing(pytester: pytest.Pytester, silent: bool, told: Any) -> None:
+    """Chance may draw nothing for the few requests of a test, but there must be some."""
+    pytester.makepyfile(f"""
+        import pytest
+        from confluent_kafka.admin import AdminClient
+
+        @pytest.mark.kafka_chaos(seeds=[1], rate=1e-9)
+        def test_silent(kafka_broker):
+            kafka_broker.produce("orders", ["1"])
+            if not {silent}:
+                AdminClient(kafka_broker.client_config("confluent")).list_topics(timeout=30)
+
+        @pytest.mark.kafka_chaos(seeds=[1], rate=1e-9)
+        def test_left_out(kafka_broker):
+            pytest.skip("not here")
+    """)
+    result = pytester.runpytest()
+    result.assert_outcomes(skipped=1, **told)
+    told_idle = [line for line in result.stdout.lines if line.startswith("no request fits the chaos, so it disturbs")]
+    assert len(told_idle) == told.get("failed", 0)
 
 
 def test_chaos_spares_the_start_of_clients_of_aiokafka(pytester: pytest.Pytester) -> None:
@@ -194,6 +223,7 @@ def test_mistakes_in_a_marker_of_chaos_fail_the_test(pytester: pytest.Pytester) 
 def test_a_mistake_in_a_fixture_of_a_wider_scope_is_told_after_chaos(pytester: pytest.Pytester) -> None:
     pytester.makepyfile("""
         import pytest
+        from confluent_kafka.admin import AdminClient
 
         @pytest.fixture(scope="module")
         def ended():
@@ -201,7 +231,8 @@ def test_a_mistake_in_a_fixture_of_a_wider_scope_is_told_after_chaos(pytester: p
             raise RuntimeError("at the end")
 
         @pytest.mark.kafka_chaos(seeds=2)
-        def test_quiet(ended, kafka_broker): pass
+        def test_quiet(ended, kafka_broker):
+            AdminClient(kafka_broker.client_config("confluent")).list_topics(timeout=30)
     """)
     result = pytester.runpytest()
     result.assert_outcomes(passed=1, errors=1)

@@ -197,12 +197,19 @@ def test_a_record_whose_leader_changes_before_it_is_committed_is_there_once() ->
         cluster.assert_records("moved", ["first", "second"], timeout=10)
 
 
-def test_without_a_controller_a_topic_is_refused_at_once(cluster: KafkaCluster) -> None:
+def test_without_a_controller_a_change_of_a_topic_is_refused_at_once(cluster: KafkaCluster) -> None:
+    cluster.create_topic("there")
     cluster.controller.kill()
     try:
         begun = time.monotonic()
-        with pytest.raises(BrokerError, match="the controller of the cluster is not running"):
-            cluster.create_topic("late")
+        for change in (
+            lambda: cluster.create_topic("late"),
+            lambda: cluster.alter_config("there", {"retention.ms": 1}),
+            lambda: cluster.add_partitions("there", total=2),
+            lambda: cluster.delete_topic("there"),
+        ):
+            with pytest.raises(BrokerError, match="the controller of the cluster is not running"):
+                change()
         assert time.monotonic() - begun < 30  # and not the minute of a request's time-out
     finally:
         cluster.controller.start()

@@ -93,3 +93,17 @@ def test_what_a_new_version_writes_otherwise_is_told(tmp_path: Path, capsys: pyt
     assert capsys.readouterr().out.splitlines() == told
     assert compare_recordings(old, other) == told
     assert compare_recordings(old, same) == []
+
+
+def test_recordings_without_a_write_or_a_commit_are_not_the_same(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    silent = tmp_path / "silent.jsonl"
+    with KafkaBroker(in_process=True) as broker:
+        broker.start_recording()
+        broker.save_recording(silent)
+    says = "neither recording has a write or a commit that was acknowledged: nothing could differ"
+    with pytest.raises(ValueError, match=f"^{says}$"):
+        compare_recordings(silent, silent)
+    assert main(["replay", str(silent), "--compare", str(silent)]) == 1
+    assert capsys.readouterr().err == f"pykafka-broker replay: {says}\n"

@@ -47,8 +47,8 @@ type ChaosHit struct {
 }
 
 // ChaosState: Random faults: a share of all requests is disturbed, or of those that match `api`,
-// `client_id`, `topic` and `group`, drawn from the seed, while it is `active`. `hits` counts them;
-// `met` has the first ten thousand.
+// `client_id`, `topic` and `group`, drawn from the seed, while it is `active`. `fitted` counts the
+// matching requests and `hits` the disturbed ones; `met` has the first ten thousand.
 type ChaosState struct {
 	Seed     int64      `json:"seed"`
 	Rate     float64    `json:"rate"`
@@ -58,6 +58,7 @@ type ChaosState struct {
 	Topic    *string    `json:"topic"`
 	Group    *string    `json:"group"`
 	Active   bool       `json:"active"`
+	Fitted   int        `json:"fitted"`
 	Hits     int        `json:"hits"`
 	Met      []ChaosHit `json:"met"`
 }

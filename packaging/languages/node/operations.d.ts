@@ -52,8 +52,8 @@ export interface ChaosHit {
 
 /**
  * Random faults: a share of all requests is disturbed, or of those that match `api`, `client_id`,
- * `topic` and `group`, drawn from the seed, while it is `active`. `hits` counts them; `met` has the
- * first ten thousand.
+ * `topic` and `group`, drawn from the seed, while it is `active`. `fitted` counts the matching
+ * requests and `hits` the disturbed ones; `met` has the first ten thousand.
  */
 export interface ChaosState {
   seed: number
@@ -64,6 +64,7 @@ export interface ChaosState {
   topic: string | null
   group: string | null
   active: boolean
+  fitted: number
   hits: number
   met: ChaosHit[]
 }

@@ -455,6 +455,7 @@ def _chaos(chaos: Chaos, active: bool) -> ChaosState:
         topic=match.topic,
         group=match.group,
         active=active,
+        fitted=chaos.fitted,
         hits=chaos.hits,
         met=met,
     )

@@ -263,6 +263,8 @@ async def assert_no_more(
     watch = TopicWatch(control, topic, isolation_level, ends)
     came = await control.until(lambda: watch.look() or None, within_ms / 1000)
     if came is None:
+        if not watch.exists:
+            raise no_topic(control, topic)
         watch.require_all()
     else:
         found = await _all(watch)

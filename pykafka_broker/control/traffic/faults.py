@@ -253,6 +253,11 @@ class Chaos:
         self.held: dict[int, Callable[[], None]] = {}
         self._asked: Counter[tuple[str | None, int]] = Counter()
 
+    @property
+    def fitted(self) -> int:
+        """The number of requests that might have been disturbed."""
+        return self._asked.total()
+
     def on_request(self, exchange: Exchange, known: Known) -> Rule | None:
         """Return the rule the request meets, or None."""
         if not self._limit.fits(exchange, known):

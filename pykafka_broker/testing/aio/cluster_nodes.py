@@ -89,6 +89,7 @@ class AsyncClusterNodes(AsyncControlled):
         return self._running().control
 
     def _running(self) -> AsyncKafkaBroker:
+        self._check_started()
         running = next((node for node in self.brokers if node.running), None)
         if running is None:
             raise BrokerError("no broker of the cluster is running")
@@ -122,8 +123,7 @@ class AsyncClusterNodes(AsyncControlled):
         """
         wanted = min(3, len(self._ids)) if replication_factor is None else replication_factor
         broker = self._running()
-        if not self.controller.running:
-            raise BrokerError("the controller of the cluster is not running, so no topic can be created")
+        self._check_controller()
         topic = await broker.create_topic(name, partitions, config, replication_factor=wanted, exist_ok=exist_ok)
         for index in range(topic["partitions"]):
             await self.wait_for_isr(name, index)
@@ -132,20 +132,28 @@ class AsyncClusterNodes(AsyncControlled):
 
     async def alter_config(self, topic: str, config: Mapping[str, ConfigValue | None]) -> Topic:
         """Set configs of a topic as on a single broker, and wait until all brokers know."""
+        self._check_controller()
         altered = await super().alter_config(topic, config)
         await self._wait_until_known()
         return altered
 
     async def add_partitions(self, topic: str, *, total: int) -> Topic:
         """Add partitions to a topic as on a single broker, and wait until all brokers know."""
+        self._check_controller()
         grown = await super().add_partitions(topic, total=total)
         await self._wait_until_known()
         return grown
 
     async def delete_topic(self, topic: str) -> None:
         """Delete a topic with all records, and wait until all brokers know."""
+        self._check_controller()
         await super().delete_topic(topic)
         await self._wait_until_known()
+
+    def _check_controller(self) -> None:
+        """Refuse a change of a topic at once that the brokers would only refuse after their time-out."""
+        if not self.controller.running:
+            raise BrokerError("the controller of the cluster is not running, so no topic can be changed")
 
     async def partition(self, topic: str, partition: int = 0) -> PartitionState:
         """Return leader, leader epoch, replicas and replicas in sync, from the node with the best knowledge."""

@@ -219,8 +219,8 @@ class AsyncClusterFaults(AsyncFaults):
         if not states:
             raise BrokerError("no running broker had a chaos since its start or the last reset")
         met: list[ChaosHit] = [{**hit, "node_id": node_id} for node_id, state in states.items() for hit in state["met"]]
-        hits = sum(state["hits"] for state in states.values())
-        return {**next(iter(states.values())), "hits": hits, "met": met}
+        fitted, hits = (sum(state[name] for state in states.values()) for name in ("fitted", "hits"))
+        return {**next(iter(states.values())), "fitted": fitted, "hits": hits, "met": met}
 
 
 class AsyncClusterHistory(AsyncHistory):

@@ -8,6 +8,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection, HTTPResponse
 from typing import Any, cast
 
@@ -423,6 +424,27 @@ def test_nothing_more_comes_or_it_is_shown(broker: KafkaBroker) -> None:
     with pytest.raises(RecordsDiffer, match=r"got 1 more record within 10000 ms\n  0@1 key None, value 'after'"):
         broker.assert_no_more("quiet", within_ms=10_000)
     step.join()
+
+
+def test_a_topic_that_is_deleted_meanwhile_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, gone, wait = threading.Event(), threading.Event(), control.Control.until
+
+    async def until(self: control.Control, look: Callable[[], Any], timeout_s: float) -> Any:
+        if begun.is_set():
+            return await wait(self, look, timeout_s)  # of the deletion
+        begun.set()
+        await asyncio.to_thread(gone.wait)
+        return look()
+
+    with KafkaBroker(in_process=True) as broker, ThreadPoolExecutor(1) as pool:
+        broker.create_topic("gone")
+        monkeypatch.setattr(control.Control, "until", until)
+        asserted = pool.submit(broker.assert_no_more, "gone")
+        begun.wait()
+        broker.delete_topic("gone")
+        gone.set()
+        with pytest.raises(ControlError, match="there is no topic gone"):
+            asserted.result()
 
 
 @pytest.mark.parametrize(

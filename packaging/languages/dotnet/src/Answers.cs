@@ -115,7 +115,8 @@ namespace PykafkaBroker.Answers
     /// <summary>
     /// Random faults: a share of all requests is disturbed, or of those that match <c>api</c>,
     /// <c>client_id</c>, <c>topic</c> and <c>group</c>, drawn from the seed, while it is <c>active</c>.
-    /// <c>hits</c> counts them; <c>met</c> has the first ten thousand.
+    /// <c>fitted</c> counts the matching requests and <c>hits</c> the disturbed ones; <c>met</c> has the
+    /// first ten thousand.
     /// </summary>
     public sealed class ChaosState
     {
@@ -142,6 +143,9 @@ namespace PykafkaBroker.Answers
 
         [JsonPropertyName("active")]
         public bool Active { get; set; }
+
+        [JsonPropertyName("fitted")]
+        public int Fitted { get; set; }
 
         [JsonPropertyName("hits")]
         public int Hits { get; set; }

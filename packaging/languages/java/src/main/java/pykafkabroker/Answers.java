@@ -58,7 +58,8 @@ public final class Answers {
     /**
      * Random faults: a share of all requests is disturbed, or of those that match {@code api}, {@code
      * client_id}, {@code topic} and {@code group}, drawn from the seed, while it is {@code active}. {@code
-     * hits} counts them; {@code met} has the first ten thousand.
+     * fitted} counts the matching requests and {@code hits} the disturbed ones; {@code met} has the first
+     * ten thousand.
      */
     public record ChaosState(
             long seed,
@@ -69,6 +70,7 @@ public final class Answers {
             String topic,
             String group,
             boolean active,
+            int fitted,
             int hits,
             List<ChaosHit> met) {}
 
