@@ -348,7 +348,7 @@ def _altered(
     Since 4.4 it asks for the right to them first of all.
     """
     if services.config.is_of_4_4:
-        rights, allowed, outcomes = services.rights(context), list[A](), list(outcomes)
+        rights, allowed = services.rights(context), list[A]()
         for each in resources:
             if each.resource_type not in form.checked_first or _may_alter(rights, each):
                 allowed.append(each)

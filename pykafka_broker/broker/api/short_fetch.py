@@ -58,7 +58,7 @@ def fetch_shortly(services: Services, context: RequestContext, frame: Any, body:
         if known is None or (names and (known.topic != key or known.partition != index)):
             return None
         wanted = wanted if names else known
-    elif session_id != NO_SESSION or not names:
+    elif session_id != NO_SESSION:
         return None
     partition = _leader(services, wanted, uses_ids)
     most_bytes = min(max_bytes, services.config.fetch_max_bytes)
@@ -66,8 +66,8 @@ def fetch_shortly(services: Services, context: RequestContext, frame: Any, body:
     if partition is None or found is None or most_bytes <= 0:
         return None
     records, size = found
-    enough = max_wait_ms <= 0 or size >= min(min_bytes, most_bytes)
-    if not enough and (size or min_bytes != 1):
+    enough = max_wait_ms <= 0 or size >= min_bytes
+    if not enough and min_bytes != 1:
         return None
     # From here on the result is never None, since the session changes.
     if session is not None and known is not None:

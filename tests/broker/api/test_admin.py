@@ -20,6 +20,7 @@ from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.enums import ConfigResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.add_raft_voter_request import AddRaftVoterRequest, Listener
+from pykafka_broker.protocol.messages.alter_configs_request import AlterableConfig as ReplacingConfig
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsRequest
 from pykafka_broker.protocol.messages.alter_configs_request import AlterConfigsResource as Replacement
 from pykafka_broker.protocol.messages.alter_replica_log_dirs_request import (
@@ -333,6 +334,23 @@ def test_a_repeated_resource_is_refused_by_both_forms(node: RealBroker) -> None:
     )
     codes = [response.error_code for response in node.call(request, 2).responses]
     assert codes == [ErrorCode.INVALID_REQUEST] * 2
+
+
+def test_nothing_is_altered_by_a_request_for_too_many_records(
+    node: RealBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(configs, "MAX_RECORDS_PER_OPERATION", 1)
+    create(node, "t")
+    create(node, "u")
+    wanted = [Replacement(ConfigResourceType.TOPIC, name, [ReplacingConfig("retention.ms", "1")]) for name in "tu"]
+    for asked, code in ((wanted, ErrorCode.POLICY_VIOLATION), (wanted[:1], ErrorCode.NONE)):
+        answers = node.call(AlterConfigsRequest(asked), 2).responses
+        assert [(each.error_code, each.resource_name) for each in answers] == [
+            (code, each.resource_name) for each in asked
+        ]
+        keys = [DescribeConfigsResource(ConfigResourceType.TOPIC, "t", ["retention.ms"])]
+        ((told,),) = (each.configs for each in node.call(DescribeConfigsRequest(keys), 4).results)
+        assert (told.value == "1") == (not code)
 
 
 def test_config_sources_of_version_0(node: RealBroker) -> None:

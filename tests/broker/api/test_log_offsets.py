@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,11 @@ from pykafka_broker.log.segments import Segments
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import LATEST
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.delete_records_request import (
+    DeleteRecordsPartition,
+    DeleteRecordsRequest,
+    DeleteRecordsTopic,
+)
 from pykafka_broker.protocol.messages.list_offsets_request import (
     ListOffsetsPartition,
     ListOffsetsRequest,
@@ -123,6 +129,58 @@ def test_the_start_moves_with_delete_records(broker: LightBroker) -> None:
     broker.partition_log("t", 0).delete_records_before(4)
     assert found(answer(broker, -2)) == (4, -1)
     assert found(answer(broker, -4)) == (4, -1)
+
+
+def test_a_record_before_the_start_has_the_epoch_of_the_start(broker: LightBroker) -> None:
+    broker.partition_log("t", 0).delete_records_before(4)
+    one = answer(broker, -3)
+    assert (found(one), one.leader_epoch) == ((3, NOW + 2000), 0)
+    assert answer(broker, 1 << 60, 0, max_num_offsets=9).old_style_offsets == [4]
+    assert answer(broker, -1, 0, max_num_offsets=-1).old_style_offsets == []
+
+
+def test_a_topic_without_partitions_is_not_answered(broker: LightBroker) -> None:
+    request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic("t", [])])
+    response: Any = list_offsets(broker.services, broker.context(ApiKey.LIST_OFFSETS, 1), request)
+    assert response.topics == []
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(OSError(), ErrorCode.KAFKA_STORAGE_ERROR), (ApiError(ErrorCode.INVALID_RECORD), ErrorCode.INVALID_RECORD)],
+)
+def test_a_long_look_up_that_fails_is_told_for_its_partition_alone(
+    broker: LightBroker, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
+) -> None:
+    def failing(log: PartitionLog, timestamp: int | None) -> Iterator[None]:
+        yield
+        raise error
+
+    monkeypatch.setattr(PartitionLog, "offset_for_timestamp", failing)
+    broker.add("t2")
+    asked = [("t", NOW), ("t2", LATEST)]
+    request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(t, [ListOffsetsPartition(0, -1, at)]) for t, at in asked])
+    response: Any = list_offsets(broker.services, broker.context(ApiKey.LIST_OFFSETS, 5), request)
+    assert [topic.partitions[0].error_code for topic in response.topics] == [code, ErrorCode.NONE]
+
+
+@pytest.mark.parametrize(
+    ("topic", "offset", "code"),
+    [
+        ("t", -2, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ("t", 7, ErrorCode.OFFSET_OUT_OF_RANGE),
+        ("__consumer_offsets", 0, ErrorCode.INVALID_TOPIC_EXCEPTION),
+        ("t", 6, ErrorCode.NONE),
+    ],
+)
+def test_records_that_are_not_deleted(broker: LightBroker, topic: str, offset: int, code: ErrorCode) -> None:
+    if topic != "t":
+        broker.add(topic)
+    request = DeleteRecordsRequest([DeleteRecordsTopic(topic, [DeleteRecordsPartition(0, offset)])], 1000)
+    pieces: Any = broker.router.dispatch(CONNECTION, framed(request, 2))
+    (told,) = decoded(pieces, ApiKey.DELETE_RECORDS, 2).topics[0].partitions
+    assert told.error_code == code
+    assert broker.partition_log(topic, 0).log_start_offset == (0 if code else 6)
 
 
 @pytest.mark.parametrize(("timestamp", "version"), [(-3, 6), (-4, 7), (-5, 8), (-6, 10), (-7, 11)])

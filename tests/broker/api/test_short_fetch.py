@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.log.filesystem import OsFile
 from pykafka_broker.log.partition_log import Origin
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchResponse
+from pykafka_broker.protocol.stored.remove_topic_record import RemoveTopicRecord
 from tests.broker.api.test_short_produce import batch
 from tests.broker.frames import framed
 from tests.broker.support import ANOTHER_NODE, LightBroker
@@ -32,8 +35,8 @@ LONG_NAME = "long" * 62  # the longest that Kafka lets a topic have is 249
 class World(Twins):
     """Twins whose topics have ten batches in each partition, a few of them aborted in one."""
 
-    def __init__(self, directory: Path) -> None:
-        super().__init__(directory)
+    def __init__(self, directory: Path, **config: str) -> None:
+        super().__init__(directory, **config)
         made: dict[str, dict[str, Any]] = {
             "plain": {"partitions": 2},
             "idle": {},
@@ -229,6 +232,12 @@ def test_what_happens_to_a_partition_meanwhile_ends_the_wait_alike(world: World)
         world.settle()
         world.fetch(("idle", 0, 0))
         world.wait(WAIT_MS)
+    world.fetch(("idle", 0, 0))
+    for broker in world.both:
+        broker.commit_metadata([ApiMessageAndVersion(RemoveTopicRecord(world.ids["idle"]), 0)])
+    (answer,) = world.settle()
+    told = FetchResponse.decode(answer[9:], 17).responses[0].partitions[0]
+    assert told.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
 def test_an_older_epoch_of_the_leader_is_refused_alike(world: World) -> None:
@@ -261,6 +270,8 @@ def test_what_is_unusual_goes_the_general_way(world: World, version: int) -> Non
     ]
     if version >= 9:
         unusual += [([("plain", 0, 0)], {"current_leader_epoch": epoch}) for epoch in (1, 9)]
+    if version < 15:
+        unusual.append(([("plain", 0, 0)], {"replica_id": 2}))
     if version >= 12:
         unusual += [([("plain", 0, 0)], {"last_fetched_epoch": 1}), ([("plain", 0, 400)], {"last_fetched_epoch": 0})]
     if version >= 11:
@@ -269,6 +280,28 @@ def test_what_is_unusual_goes_the_general_way(world: World, version: int) -> Non
         world.fetch(*asked, version=version, **fields)
         world.wait(WAIT_MS)
     assert world.took() == (before[0], before[1] + len(unusual))
+
+
+@pytest.mark.parametrize("version", [7, 13, 17])
+def test_a_second_partition_and_the_end_of_a_session_go_the_general_way(world: World, version: int) -> None:
+    several, ended = (world.begin(("plain", 0, 0), version=version) for _ in range(2))
+    before = world.took()
+    world.fetch(("plain", 1, 0), version=version, session=(several, 1))
+    world.fetch(version=version, session=(several, 2))
+    world.fetch(("plain", 0, 0), version=version, session=(ended, -1))
+    world.fetch(version=version, session=(ended, 1))
+    assert world.took() == (before[0], before[1] + 4)
+
+
+def test_the_brokers_limit_of_bytes_is_kept_alike(tmp_path: Path) -> None:
+    world = World(tmp_path, fetch_max_bytes="1024")
+    for _ in range(20):
+        world.append("plain")
+    answer = world.fetch(("plain", 0, 0))
+    assert answer is not None
+    assert len(answer) < 1200
+    assert world.took() == (1, 0)
+    world.stop()
 
 
 def test_open_transactions_hide_records_from_some(world: World) -> None:

@@ -144,6 +144,13 @@ def test_what_is_unusual_goes_the_general_way(world: World, topic: str, changes:
     assert world.took() == (before[0], before[1] + 2)
 
 
+@pytest.mark.parametrize("acks", [-2, 2])
+def test_unknown_acks_go_the_general_way(world: World, acks: int) -> None:
+    before = world.took()
+    world.produce(("plain", 0, batch()), acks=acks)
+    assert world.took() == (before[0], before[1] + 1)
+
+
 def test_a_leader_with_followers_answers_acks_1_in_the_short_way(world: World) -> None:
     before = world.took()
     world.produce(("followed", 0, batch()), acks=ONE)

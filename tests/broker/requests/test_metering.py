@@ -189,9 +189,14 @@ def test_requests_among_brokers_are_not_held_up(node: Held) -> None:
     node.allow(request_percentage=0.01, consumer_byte_rate=1)
     node.request_ns = MILLISECOND_NS
     node.call(WriteTxnMarkersRequest([]), 1)
-    request = reading()
-    request.replica_id = 2
-    assert node.call(request, 12).throttle_time_ms == 0
+    for version in (12, 17):
+        request = reading()
+        if version == 12:
+            request.replica_id = 2
+        else:
+            request.replica_state = fetching.ReplicaState(2)
+            request.topics[0].topic_id = node.broker.image.topics["t"].id
+        assert node.call(request, version).throttle_time_ms == 0
     assert node.muted == []
     node.call(ListGroupsRequest(), 4)
     assert len(node.muted) == 1
@@ -211,6 +216,8 @@ def test_a_fetch_gets_the_free_burst_at_most_and_does_not_wait_for_more(node: He
     answer = node.fetch(min_bytes=150_000)
     assert 80_000 < len(answer.responses[0].partitions[0].records) <= 100_000
     assert answer.throttle_time_ms == 0
+    node.allow(consumer_byte_rate=500_000)
+    assert 0 < len(node.fetch(max_bytes=50_000).responses[0].partitions[0].records) <= 50_000
 
 
 def test_old_fetches_without_a_limit_of_their_own_get_it_too(node: Held) -> None:
