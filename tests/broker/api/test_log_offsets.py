@@ -152,11 +152,11 @@ def test_a_topic_without_partitions_is_not_answered(broker: LightBroker) -> None
 def test_a_long_look_up_that_fails_is_told_for_its_partition_alone(
     broker: LightBroker, monkeypatch: pytest.MonkeyPatch, error: Exception, code: int
 ) -> None:
-    def failing(log: PartitionLog, timestamp: int | None) -> Iterator[None]:
+    def failing(segments: Segments, *asked: int) -> Iterator[None]:
         yield
         raise error
 
-    monkeypatch.setattr(PartitionLog, "offset_for_timestamp", failing)
+    monkeypatch.setattr(Segments, "offset_for_timestamp", failing)
     broker.add("t2")
     asked = [("t", NOW), ("t2", LATEST)]
     request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic(t, [ListOffsetsPartition(0, -1, at)]) for t, at in asked])
