@@ -35,8 +35,6 @@ test: $(VENV)/$(if $(UNIT),.unit,$(if $(ARGS),.dev,.unit))
 	$(call COMPILING,$(ARGS)) $(if $(UNIT),,$(WITH_JARS)) wait; \
 	$(BIN)/python -m pytest -n $(WORKERS) $(or $(ARGS),-m "not whole")
 
-# More of these wait, for JVMs most of all.
-test-all: WORKERS := 6
 test-all: $(VENV)/.dev
 	$(call COMPILING,tests interop spark/tests) $(WITH_JARS) $(BIN)/python -m interop.class_archive; wait; \
 	$(BIN)/python -m pytest -n $(WORKERS) tests interop spark/tests $(ARGS)
