@@ -75,16 +75,16 @@ def java_double(text: str) -> float:
 
 def parse_type(name: str, text: str, kind: ConfigType) -> Value:
     """Return the typed value of `text`, not yet checked against the key's limits."""
-    text = text.strip(_JAVA_BLANKS)
+    given, text = text, text.strip(_JAVA_BLANKS)
     if kind in _BITS or kind is ConfigType.DOUBLE:
         try:
             return java_integer(text, _BITS[kind]) if kind in _BITS else java_double(text)
         except ValueError:
-            raise invalid(name, text, f"Not a number of type {kind.name}") from None
+            raise invalid(name, given, f"Not a number of type {kind.name}") from None
     if kind is ConfigType.BOOLEAN:
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
-        raise invalid(name, text, "Expected value to be either true or false")
+        raise invalid(name, given, "Expected value to be either true or false")
     if kind is ConfigType.LIST:
         return _COMMA.split(text) if text else []
     return text

@@ -61,9 +61,7 @@ def test_an_expression_matches_what_it_matches_in_java(pattern: str, matches: st
         (r"(?m)^", "", None),
     ],
 )
-def test_the_ends_of_lines_are_where_java_finds_them(
-    pattern: str, subject: str, found: tuple[int, int] | None
-) -> None:
+def test_the_ends_of_lines_are_where_java_finds_them(pattern: str, subject: str, found: tuple[int, int] | None) -> None:
     match = compile_java(pattern).search(subject)
     assert (match.span() if match else None) == found
 
