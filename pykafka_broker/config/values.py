@@ -116,9 +116,7 @@ def format_value(value: Value) -> str | None:
 
 
 def _java_double(value: float) -> str:
-    """Return Double.toString: plain between 1e-3 and 1e7, otherwise with a single digit before the point and an
-    exponent.
-    """
+    """Return Double.toString: plain between 1e-3 and 1e7, else with one digit before the point and an exponent."""
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:
