@@ -114,7 +114,7 @@ def subscription_of(configs: Mapping[str, str]) -> Subscription:
     }
     match = {}
     for pattern in values["match"]:
-        name, _, expression = pattern.partition("=")
+        name, _, expression = pattern.rstrip("=").partition("=")
         match[name.strip()] = Expression(expression.strip())
     return Subscription(values["metrics"], values["interval.ms"], match)
 

@@ -248,9 +248,7 @@ def matching(acls: Acls, wanted: Filter) -> list[AccessControlEntryRecord]:
 
 
 def _candidates(image: MetadataImage, filters: int) -> Callable[[Filter], Acls]:
-    """Return a function which gives the ACLs worth comparing with a filter: not all, with many filters and many
-    ACLs.
-    """
+    """Return a function that gives the ACLs to compare with a filter: with many of both, not all."""
     acls: list[AccessControlEntryRecord] = list(image.acls.values())
     if filters <= _FEW_FILTERS:
         return lambda wanted: acls

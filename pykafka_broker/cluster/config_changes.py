@@ -97,7 +97,7 @@ _PER_LISTENER = frozenset(
 ) | {"ssl.key.password"}
 _OF_ALL_LISTENERS = ("max.connections", "max.connection.creation.rate", "num.network.threads")
 _NEVER_NOTHING = ("max.connections", "max.connection.creation.rate")  # nobody could connect to undo it
-_LISTENER_PARTS = 3  # "listener.name.<name>."
+_DOTS_OF_PREFIX = 3  # "listener.name.<name>."
 _CLIENT_MATCHES = (
     "client_instance_id",
     "client_id",
@@ -224,13 +224,14 @@ def _records(
     named: Mapping[str, str | None],
     permit: Permit,
 ) -> Records:
-    """Return the records of checked changes; `named` are the changes named by the request."""
-    overrides = dict(present)
-    for key, value in changed.items():
-        if value is None:
-            overrides.pop(key, None)
-        else:
-            overrides[key] = value
+    """Check changes of a resource and return their records.
+
+    Args:
+        present: the configs before.
+        changed: the new values, None for removed configs.
+        named: the changes that the request names: AlterConfigs removes all other configs.
+    """
+    overrides = {key: value for key, value in {**present, **changed}.items() if value is not None}
     if kind == ConfigResourceType.TOPIC:
         if not name:
             raise invalid_request("Default topic resources are not allowed.")
@@ -327,9 +328,7 @@ def check_client_metrics(name: str, overrides: Overrides) -> None:
     unknown = [key for key in overrides if key not in keys]
     if unknown:
         raise invalid_request(f"Unknown client metrics configuration: {unknown[0]}")
-    for key, text in sorted(
-        overrides.items()
-    ):  # of several bad keys Kafka reports this one, by the order of its hash table
+    for key, text in sorted(overrides.items()):  # Kafka's hash table has `interval.ms` before `match` too
         try:
             value = parse_value(keys[key], text)
         except ConfigError as error:
@@ -345,7 +344,7 @@ def check_client_metrics(name: str, overrides: Overrides) -> None:
 
 
 def _check_match(pattern: str) -> None:
-    name, equals, expression = pattern.partition("=")
+    name, equals, expression = pattern.rstrip("=").partition("=")  # as String.split, which drops empty ends
     try:
         compile_java(expression.strip())
     except JavaRegexError:
@@ -422,7 +421,7 @@ def _check_of_listeners(config: BrokerConfig, changed: Mapping[str, str | None])
         base = base_name(name)
         if text is None or base == name or base not in keys:
             continue
-        checked_anyhow = not keys[base].read_only and name.count(".") - base.count(".") == _LISTENER_PARTS
+        checked_anyhow = not keys[base].read_only and name.count(".") - base.count(".") == _DOTS_OF_PREFIX
         if not checked_anyhow and not name.startswith(own):
             continue
         try:
@@ -482,10 +481,10 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
     proposed = current.with_dynamic(*layers)
     for pool in _POOLS:
         new, old = proposed[pool], current[pool]
-        limit = f"be greater than double the current value {old}" if new > 2 * old else None
-        if new != old and (limit is not None or new < old // 2):
-            should = f"should not {limit}" if limit is not None else f"should be at least half the current value {old}"
-            raise _invalid_dynamic(f"Dynamic thread count update validation failed for {pool}={new}, value {should}")
+        if not old // 2 <= new <= 2 * old:
+            should = "should not be greater than double" if new > 2 * old else "should be at least half"
+            problem = f"{pool}={new}, value {should} the current value {old}"
+            raise _invalid_dynamic(f"Dynamic thread count update validation failed for {problem}")
     cleaners, now = proposed.log_cleaner_threads, current.log_cleaner_threads
     if cleaners < 1:
         raise _invalid_dynamic("Log cleaner threads should be at least 1")
@@ -520,9 +519,7 @@ def _check_broker_values(controller: Controller, name: str, overrides: Overrides
 
 
 def _check_min_insync_replicas(controller: Controller, name: str, changed: Mapping[str, str | None]) -> None:
-    """Refuse values of `min.insync.replicas` for a single broker, on which eligible leader replicas can't count
-    (KIP-966).
-    """
+    """Refuse values of a single broker: eligible leader replicas (KIP-966) need one value for all brokers."""
     if MIN_INSYNC_REPLICAS not in changed or not controller.image.features.get(ELR_VERSION, 0):
         return
     if name:

@@ -70,11 +70,6 @@ def is_expired(token: DelegationTokenRecord, wall: int) -> bool:
     return min(token.max_timestamp, token.expiration_timestamp) < wall
 
 
-def has_part(token: DelegationTokenRecord, principal: str) -> bool:
-    """Return whether the principal is the token's owner, requester or renewer."""
-    return principal in (token.owner, token.requester) or principal in token.renewers
-
-
 def create_token(
     controller: Controller, owner: str, requester: str, renewers: list[str], lifetime_ms: int, wall: int
 ) -> Decision[tuple[DelegationTokenRecord, bytes]]:
@@ -121,7 +116,7 @@ def expired_tokens(image: MetadataImage, wall: int) -> list[ApiMessageAndVersion
 
 
 def is_of(token: DelegationTokenRecord, people: Set[str] | None) -> bool:
-    """Return whether a principal of `people` has a part in the token; True for None."""
+    """Return whether one of `people` is the token's owner, requester or a renewer; True for None."""
     return people is None or not people.isdisjoint((token.owner, token.requester, *token.renewers))
 
 

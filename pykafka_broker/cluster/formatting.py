@@ -105,9 +105,7 @@ class KnownLevels:
         return cls(supported if METADATA_VERSION in supported else SUPPORTED)
 
     def metadata_version(self, text: str, unstable: bool = False) -> int:
-        """Return the level named by `--release-version`: "4.0-IV1", or "4.0" and "4.0.2" for the last level of the
-        release.
-        """
+        """Return the level of a `--release-version`: "4.0-IV1"; "4.0" and "4.0.2" name the last level of 4.0."""
         known = {level: name for level, name in self._names.items() if unstable or level <= self.latest}
         release = ".".join(text.split(".")[:2])
         for level, name in sorted(known.items(), reverse=True):

@@ -162,7 +162,9 @@ def broker_heartbeat(
     Raises:
         ApiError: STALE_BROKER_EPOCH, the broker is not registered, or with another epoch.
     """
-    broker = known_broker(controller, request.broker_id, request.broker_epoch)
+    if not controller.image.is_registered(request.broker_id, request.broker_epoch):
+        raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
+    broker = controller.image.brokers[request.broker_id]
     session = sessions.contact(broker.id, broker.epoch, request.current_metadata_offset, now)
     is_caught_up = request.current_metadata_offset >= broker.epoch
     sessions.unfinished.pop((broker.id, remaining_fence_records), None)  # set again below if still wanted
@@ -190,14 +192,6 @@ def broker_heartbeat(
             fenced = should_shut_down = True
     response = BrokerHeartbeatResponse(is_caught_up=is_caught_up, is_fenced=fenced, should_shut_down=should_shut_down)
     return Decision(records, response)
-
-
-def known_broker(controller: Controller, broker_id: int, epoch: int) -> BrokerImage:
-    """Return the broker with the epoch. Raises STALE_BROKER_EPOCH."""
-    broker = controller.image.brokers.get(broker_id)
-    if broker is None or broker.epoch != epoch:
-        raise ApiError(ErrorCode.STALE_BROKER_EPOCH)
-    return broker
 
 
 def fence_records(controller: Controller, broker: BrokerImage) -> RecordIterator:

@@ -169,9 +169,7 @@ class BrokerImage:
         self.cordoned_log_dirs: tuple[bytes, ...] | None = None if cordoned is None else _shared(cordoned)
 
     def has_online(self, directory_id: bytes) -> bool:
-        """Return whether a replica in the directory can be served. A broker without any named directory is of an older
-        release.
-        """
+        """Return whether a replica in the directory can be served; brokers of older releases name no directories."""
         return not self.log_dirs or directory_id in self.log_dirs or directory_id in (MIGRATING, UNASSIGNED)
 
     @property

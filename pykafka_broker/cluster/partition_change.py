@@ -181,9 +181,7 @@ class _Change:
         return None
 
     def _leader_out_of_sync(self, election: Election) -> int | None:
-        """Return a leader that may lack records: the last known leader, since no replica can have more records, or any
-        replica in an unclean election.
-        """
+        """Return the last known leader, which has most records, or in an unclean election any replica, or None."""
         if self.has_elr and not self.isr and not self.elr and len(self.last_known) == 1:
             last = self.last_known[0]
             if last in self.replicas and self.acceptable(last):

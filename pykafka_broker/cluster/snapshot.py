@@ -100,9 +100,7 @@ class MetadataSnapshot:
 
     @property
     def timestamp(self) -> int:
-        """Return the time of the last batch covered by the snapshot, by the header record; retention goes by the
-        time.
-        """
+        """Return the time of the last batch in the snapshot, from the header record; retention goes by this time."""
         if self._timestamp is None:
             self._timestamp = self._read_timestamp()
         return self._timestamp

@@ -57,9 +57,7 @@ def check_topic_name(name: str) -> None:
 
 
 def may_collide(name: str) -> bool:
-    """Return whether a name has '.' or '_': metric names turn '.' into '_', so names differing in no other character
-    are kept apart.
-    """
+    """Return whether a name has '.' or '_', which names of metrics don't tell apart."""
     return "." in name or "_" in name
 
 

@@ -17,7 +17,8 @@ from functools import cache, lru_cache
 from itertools import groupby
 
 _LINE_ENDS = r"\n\r\x85\u2028\u2029"
-_LAST_LINE_END = rf"(?=(?:\r\n|[{_LINE_ENDS}])?\Z)"
+_NOT_IN_CRLF = r"(?!(?<=\r)\n)"  # between the two characters no line ends or begins
+_LAST_LINE_END = rf"(?:{_NOT_IN_CRLF}(?=(?:\r\n|[{_LINE_ENDS}])?\Z))"
 _BLANKS = r"[ \t\xa0\u1680\u180e\u2000-\u200a\u202f\u205f\u3000]"
 _VERTICAL = r"[\n\x0b\f\r\x85\u2028\u2029]"
 _ANY = r"[\s\S]"
@@ -26,7 +27,7 @@ _CONTROLS = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "a": "\a", "e": "\x1b"}
 _SETS = {"h": _BLANKS, "v": _VERTICAL, **{name: rf"\{name}" for name in "dws"}}
 _ANCHORS = {
     "b": r"(?u:\b)",
-    "B": r"(?u:\B)",
+    "B": r"(?u:(?!\b))",  # before Python 3.14 its `\B` does not match an empty text
     "A": r"\A",
     "z": r"\Z",
     "Z": _LAST_LINE_END,
@@ -128,9 +129,9 @@ class _Translator:
             self._at = found.end()
         return found
 
-    def _expect(self, char: str) -> None:
-        if self._next() != char:
-            raise JavaRegexError(f"Missing '{char}'")
+    def _close_group(self) -> None:
+        if self._next() != ")":
+            raise JavaRegexError("Missing ')'")
 
     # Expressions
 
@@ -178,9 +179,9 @@ class _Translator:
         if char == ".":
             return _ANY if "s" in self._flags else f"[^{_LINE_ENDS}]"
         if char == "^":
-            return rf"(?:\A|(?<=[{_LINE_ENDS}])(?!\Z))" if "m" in self._flags else r"\A"
+            return rf"(?:\A|{_NOT_IN_CRLF}(?<=[{_LINE_ENDS}]))(?!\Z)" if "m" in self._flags else r"\A"
         if char == "$":
-            return rf"(?:(?=[{_LINE_ENDS}])|\Z)" if "m" in self._flags else _LAST_LINE_END
+            return rf"(?:{_NOT_IN_CRLF}(?=[{_LINE_ENDS}])|\Z)" if "m" in self._flags else _LAST_LINE_END
         if char in "*+?{":
             raise JavaRegexError(f"Dangling meta character '{char}'")
         return self._with_case(re.escape(char))
@@ -203,7 +204,7 @@ class _Translator:
             before, self._flags = self._flags, flags
             found = self._alternatives()
             self._flags = before
-            self._expect(")")
+            self._close_group()
             return f"(?:{found})"
         if kind is None:
             self._groups += 1
@@ -214,12 +215,12 @@ class _Translator:
             self._names.add(name)
             begin = f"(?P<{name}>"
         found = self._alternatives()
-        self._expect(")")
+        self._close_group()
         return f"{begin}{found})"
 
     def _escape(self) -> str:
         char = self._peek()
-        if char in "123456789" and char:
+        if char and char in "123456789":
             return self._reference()
         if char == "k":
             self._at += 1
@@ -227,7 +228,7 @@ class _Translator:
             if name is None or name[1] not in self._names:
                 raise JavaRegexError("Unknown group of a back reference")
             return self._with_case(f"(?P={name[1]})")
-        if char in _ANCHORS and char:
+        if char in _ANCHORS:
             self._at += 1
             return _ANCHORS[char]
         one = self._set_escape()
@@ -246,7 +247,7 @@ class _Translator:
             self._at += 1
             name = self._property()
             return _complement(name) if char == "P" else name
-        if char.lower() in _SETS and char:
+        if char.lower() in _SETS:
             self._at += 1
             one = _SETS[char.lower()]
             return one if char.islower() else _complement(one)

@@ -64,16 +64,16 @@ def _escape(text: str, special: re.Pattern[str]) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    joined: str | None = None
+    joined = ""
     for natural in re.split(r"\r\n|\r|\n", text):
         line = natural.lstrip(_BLANKS)
-        if joined is None and (not line or line[0] in "#!"):
+        if not joined and (not line or line[0] in "#!"):
             continue
-        line = (joined or "") + line
+        line = joined + line
         if (len(line) - len(line.rstrip("\\"))) % 2:
             joined = line[:-1]
         else:
-            joined = None
+            joined = ""
             yield line
     if joined:
         yield joined

@@ -158,9 +158,7 @@ def _unreadable(overrides: frozenset[tuple[str, str]], release: str | None) -> f
 
 
 def parse_overrides(overrides: Mapping[str, str], keys: Mapping[str, ConfigKey]) -> dict[str, Value]:
-    """Return the typed values of a topic's own configs; `keys` are all keys. Raises `ConfigError` as LogConfig.validate
-    does.
-    """
+    """Return the typed values of a topic's own configs, of `keys`. Raises `ConfigError` as LogConfig.validate does."""
     for name in overrides:
         if name not in keys or keys[name].removed:
             raise ConfigError(f"Unknown topic config name: {name}")

@@ -75,16 +75,16 @@ def java_double(text: str) -> float:
 
 def parse_type(name: str, text: str, kind: ConfigType) -> Value:
     """Return the typed value of `text`, not yet checked against the key's limits."""
-    text = text.strip(_JAVA_BLANKS)
+    given, text = text, text.strip(_JAVA_BLANKS)
     if kind in _BITS or kind is ConfigType.DOUBLE:
         try:
             return java_integer(text, _BITS[kind]) if kind in _BITS else java_double(text)
         except ValueError:
-            raise invalid(name, text, f"Not a number of type {kind.name}") from None
+            raise invalid(name, given, f"Not a number of type {kind.name}") from None
     if kind is ConfigType.BOOLEAN:
         if text.lower() in ("true", "false"):
             return text.lower() == "true"
-        raise invalid(name, text, "Expected value to be either true or false")
+        raise invalid(name, given, "Expected value to be either true or false")
     if kind is ConfigType.LIST:
         return _COMMA.split(text) if text else []
     return text
@@ -116,9 +116,7 @@ def format_value(value: Value) -> str | None:
 
 
 def _java_double(value: float) -> str:
-    """Return Double.toString: plain between 1e-3 and 1e7, otherwise with a single digit before the point and an
-    exponent.
-    """
+    """Return Double.toString: plain between 1e-3 and 1e7, else with one digit before the point and an exponent."""
     if math.isnan(value) or math.isinf(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if value == 0 or 1e-3 <= abs(value) < 1e7:

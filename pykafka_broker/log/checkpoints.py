@@ -44,9 +44,7 @@ _Offsets = Mapping[tuple[str, int], int]
 
 
 class _Pending(NamedTuple):
-    """Content of a checkpoint that is not written yet, and the folders to sync first, since the content depends on
-    them.
-    """
+    """Content of a checkpoint that is not written yet, and the folders to sync before, on which the content depends."""
 
     offsets: _Offsets = {}
     folders: frozenset[str] = frozenset()
@@ -75,9 +73,7 @@ def write_lines(fs: FileSystem, path: str, entries: Iterable[Iterable[str]], *, 
 
 
 def read_offsets(fs: FileSystem, path: str) -> dict[tuple[str, int], int]:
-    """Return an offset for each partition. A missing or damaged file counts as empty, which costs a longer recovery and
-    no data.
-    """
+    """Return an offset for each partition; a missing or damaged file counts as empty: the recovery takes longer."""
     try:
         return checked_offsets(fs, path)
     except ValueError:

@@ -42,9 +42,13 @@ def removal_job(
     on_error: Callable[[OSError], None],
     again: Callable[[list[Removal]], None] = lambda refused: None,
 ) -> Errand:
-    """Return a job that does every removal, even if some fail; `on_error` is told of the first failure, and `again` of
-    the removals that a passing error refused. Each removal is dropped as soon as it is done: the object may hold a
-    removed file open.
+    """Return a job that does every removal, even if some fail.
+
+    Each removal is dropped as soon as it is done: the object may hold a removed file open.
+
+    Args:
+        on_error: called with the first failure.
+        again: called with the removals that a passing error refused.
     """
     refused: list[Removal] = []
 
@@ -90,9 +94,7 @@ class Remover:
         self.later(due, lambda: self._fs.remove_tree(path))
 
     def log_later(self, due: int, folder: str, log: PartitionLog | None) -> None:
-        """Remove a renamed folder later, and the segments of the log loaded from the folder. The segments' files may be
-        open.
-        """
+        """Remove a renamed folder later, and before it the segments of the loaded log, whose files may be open."""
         if log is not None:
             log.folder_renamed(folder)
             for segment in log.segments:

@@ -545,9 +545,7 @@ class CachedFile:
         self.path = path
 
     def own(self) -> None:
-        """Replace the file by a copy before written bytes change, if a snapshot has a link to the file or a reader
-        holds it. A missing file is left alone.
-        """
+        """Replace the file, if there is one, by a copy, before written bytes change under a snapshot or a reader."""
         fs, temporary = self._cache.fs, self.path + ".tmp"
         try:
             is_shared = self.is_held or fs.stat(self.path).links > 1

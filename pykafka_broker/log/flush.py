@@ -179,9 +179,7 @@ class Flushers:
             flusher.fail_all(error)
 
     def retry(self, now: int) -> None:
-        """Sync overdue logs again in a second: a descriptor or room was missing, and no request may come to start a
-        sync.
-        """
+        """Sync overdue logs again in a second: without a descriptor or room now, no later request may start a sync."""
         self._retry_at = now + _RETRY_MS
 
     def next_deadline(self) -> int | None:

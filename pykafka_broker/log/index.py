@@ -105,9 +105,7 @@ class SparseIndex:
             yield from self.ENTRY.iter_unpack(data)
 
     def _floor(self, target: int, key: struct.Struct, shift: int) -> tuple[int, tuple[int, int]]:
-        """Return the index and the entry of the last entry with a field `key` at `shift` of at most `target`; index -1
-        for none.
-        """
+        """Return the last entry whose field `key` at `shift` is at most `target`, and its index (-1 without one)."""
         size = self.ENTRY.size
         total = self.count
         written = self._written
@@ -285,9 +283,7 @@ class TransactionIndex:
             self._ragged = False
 
     def collect(self, first_offset: int, upper_offset: int) -> tuple[list[AbortedTransaction], bool]:
-        """Return the transactions in [first_offset, upper_offset), and whether later segments can't hold any more of
-        them.
-        """
+        """Return the transactions in [first_offset, upper_offset), and whether later segments can't have others."""
         found, entries = [], self.entries
         for index in range(bisect_left(entries, first_offset, key=attrgetter("last_offset")), len(entries)):
             entry = entries[index]

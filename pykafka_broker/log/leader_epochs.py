@@ -13,7 +13,6 @@ from itertools import pairwise
 
 from pykafka_broker.log.checkpoints import read_lines, write_lines
 from pykafka_broker.log.filesystem import FileSystem
-from pykafka_broker.log.scan import scan
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
 
@@ -76,7 +75,7 @@ class LeaderEpochs:
         for segment in segments:
             if not segment.size or segment.last_epoch() <= self.latest:
                 continue  # epochs only rise, so no epoch begins in this segment
-            for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
+            for batch in segment.scan():
                 self.assign(batch.header.partition_leader_epoch, batch.header.base_offset)
 
     # -- look-ups
@@ -102,7 +101,7 @@ class LeaderEpochs:
 
     def led_end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
         """Answer as `end_offset_for`, for the leader, whose epoch begins with the leadership and not with a record."""
-        if self.current > self.latest:
+        if self.current > self.latest:  # nothing was appended in the leader's epoch yet
             if epoch == self.current or (UNDEFINED_EPOCH != epoch < self.current and not self.entries):
                 return epoch, log_end_offset
             if self.latest < epoch < self.current:

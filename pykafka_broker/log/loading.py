@@ -55,7 +55,7 @@ logger = logging.getLogger(__name__)
 
 _LOG_SUFFIX = ".log"
 _SEGMENT = re.compile(r"[0-9]{20}\.log")
-_INDEXES = (".index", ".timeindex", ".txnindex")
+INDEXES = (".index", ".timeindex", ".txnindex")
 _LEFTOVERS = (DELETED, CLEANED, MOVED, ".tmp")
 
 
@@ -195,26 +195,25 @@ def remove_leftovers(files: FileCache, directory: str, wall: int) -> list[str]:
             fs.remove(f"{directory}/{name}")
         else:
             names.append(name)
-    if any(name.endswith(SWAP) for name in names):
-        names = _finish_swaps(files, directory, names, wall)
+    if swapping := [name for name in names if name.endswith(SWAP)]:
+        names = _finish_swaps(files, directory, names, swapping, wall)
     present = set(names)
     for name in names:
-        if name.endswith(_INDEXES) and f"{name.partition('.')[0]}{_LOG_SUFFIX}" not in present:
+        if name.endswith(INDEXES) and f"{name.partition('.')[0]}{_LOG_SUFFIX}" not in present:
             fs.remove(f"{directory}/{name}")  # otherwise a new segment of that offset would go on with the old index
             present.remove(name)
     return [name for name in names if name in present]
 
 
-def _finish_swaps(files: FileCache, directory: str, names: list[str], wall: int) -> list[str]:
+def _finish_swaps(files: FileCache, directory: str, names: list[str], swapping: list[str], wall: int) -> list[str]:
     """Complete an interrupted swap of cleaned segments, and return the names of the files that remain."""
-    swapping = [name for name in names if name.endswith(SWAP)]
     for name in swapping:
         if name[:20].isdecimal() and name[20:] == _LOG_SUFFIX + SWAP:
             _finish_swap(files, directory, names, int(name[:20]), wall)
     for name in swapping:  # files of swaps that a crash stopped before the log's turn
         if files.fs.exists(f"{directory}/{name}"):
             files.fs.remove(f"{directory}/{name}")
-    return files.fs.list_directory(directory) if swapping else names
+    return files.fs.list_directory(directory)
 
 
 def _finish_swap(files: FileCache, directory: str, names: list[str], base: int, wall: int) -> None:
@@ -224,7 +223,7 @@ def _finish_swap(files: FileCache, directory: str, names: list[str], base: int, 
     end = max(swap.end_offset(), base + 1)
     logger.warning("Completing the swap of %s, which goes up to offset %d", swap.log.path, end)
     for name in names:
-        if name[:20].isdecimal() and name[20:] in (_LOG_SUFFIX, *_INDEXES) and base <= int(name[:20]) < end:
+        if name[:20].isdecimal() and name[20:] in (_LOG_SUFFIX, *INDEXES) and base <= int(name[:20]) < end:
             files.fs.remove(f"{directory}/{name}")
     swap.change_suffix(SWAP, "")
     for file in swap.files():
@@ -363,14 +362,11 @@ class FolderRecovery:
             return False
 
     def _needs_no_snapshot(self, segment: LogSegment, names: list[str]) -> bool:
-        """Return whether a log is short and without idempotent producers: a shutdown of very many logs writes no
-        snapshot then.
-        """
+        """Return whether a log is short, without idempotent producers: closing many logs writes no snapshot then."""
         if segment.base_offset or segment.size > QUICKLY_READ_BYTES or snapshot_offsets(names):
             return False
-        batches = scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False)
         try:
-            return all(batch.header.producer_id == NO_PRODUCER_ID for batch in batches)
+            return all(batch.header.producer_id == NO_PRODUCER_ID for batch in segment.scan())
         except DamagedLog:
             return False
 

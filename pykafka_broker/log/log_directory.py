@@ -187,9 +187,7 @@ class LogDirectory:
             offsets.update(self._offsets_in(name))
 
     def _offsets_in(self, name: str) -> dict[PartitionKey, int]:
-        """Return the offsets in a checkpoint. A damaged file is logged and counts as empty: a longer recovery, no lost
-        data.
-        """
+        """Return the offsets in a checkpoint; a damaged file is logged and counts as empty: recovery takes longer."""
         try:
             return checkpoints.checked_offsets(self.fs, self.file(name))
         except ValueError as error:
@@ -226,9 +224,7 @@ class LogDirectory:
         return [name for name in self.fs.list_folders(self.path) if name.endswith(FUTURE_SUFFIX)]
 
     def list_folders(self) -> tuple[list[PartitionKey], list[str]]:
-        """Return the partitions in the directory, and the folders waiting to be removed. Folders with other names are
-        not ours.
-        """
+        """Return the partitions in the directory, and the folders waiting to be removed; other names are not ours."""
         partitions, deleted = [], []
         for name in () if self._is_empty else self.fs.list_folders(self.path):
             if gone := _DELETED.fullmatch(name):

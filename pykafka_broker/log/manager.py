@@ -96,9 +96,7 @@ def _open_files() -> int:
 
 
 def _metadata_topic_config(config: BrokerConfig) -> TopicConfig:
-    """Return the settings of `__cluster_metadata`: the broker's `metadata.*` keys alone, and no retention, since
-    snapshots decide what is deleted.
-    """
+    """Return the settings of `__cluster_metadata`: the `metadata.*` keys, and no retention (snapshots decide that)."""
     overrides = {
         "cleanup.policy": "delete",
         "retention.ms": "-1",
@@ -365,9 +363,7 @@ class LogManager:
         return log
 
     def _out_of_service(self, key: PartitionKey, damage: DamagedLog) -> None:
-        """Take a damaged partition out of service and log the damage. Damage of the metadata ends the start, which logs
-        it.
-        """
+        """Take a damaged partition out of service, and log that, but of the metadata, whose damage ends the start."""
         self.damaged[key] = damage
         if key[0] == METADATA_TOPIC:
             return

@@ -93,9 +93,7 @@ def _copy_pieces(
 
 
 def _segment_piece(file: CachedFile, start: int, end: int) -> Piece:
-    """Return a piece of a segment's file. Retention may rename the file, but not remove the file while the piece is
-    wanted.
-    """
+    """Return a piece of a segment's file, which retention may rename but not remove while the piece is wanted."""
 
     def opened() -> FileHandle:
         try:
@@ -314,9 +312,7 @@ class Move:
         self._remove_copy()
 
     def _remove_copy(self) -> None:
-        """Remove the copy. If the metadata was told of the move, the folder goes when the metadata names the old
-        directory again.
-        """
+        """Remove the copy; if the metadata was told of the move, only when the metadata names the old directory."""
         if self.announced:
             self._moves.withdraw(self, self._on_withdrawn)
         else:
@@ -409,9 +405,7 @@ class Moves:
             writer.now(target.file(LOG_START_OFFSETS), dict(target.log_start_offsets))
 
     def _swap(self, move: Move, source: LogDirectory, aside: str, final: str) -> None:
-        """Rename the old folder away, for certain before the copy gets the name. A failure leaves the old log in place
-        for now.
-        """
+        """Rename the old folder away, synced before the copy gets the name. A failure leaves the old log in place."""
         fs, original = move.fs, source.partition_path(move.key)
         for folder in (original, move.folder):
             self.manager.files.release_folder(folder)

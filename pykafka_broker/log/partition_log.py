@@ -52,9 +52,7 @@ _PATCH = struct.Struct(">qii").pack_into  # base offset, length and leader epoch
 
 
 class Origin(IntEnum):
-    """The appender of a batch: only clients' sequence numbers are checked, only followers' batches keep offsets (Kafka:
-    AppendOrigin).
-    """
+    """The appender of a batch (Kafka: AppendOrigin): clients' sequences are checked, followers' offsets stay."""
 
     CLIENT = 0
     COORDINATOR = 1

@@ -23,7 +23,7 @@ from typing import NamedTuple
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
-from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
+from pykafka_broker.log.scan import DamagedLog, ScannedBatch
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.protocol.errors import ErrorCode
@@ -270,9 +270,7 @@ class ProducerState:
             self._open[batch.producer_id] = base_offset
 
     def aborted_by(self, marker: EndTransactionMarker) -> AbortedTransaction | None:
-        """Return the transaction index's entry for the transaction ended by a marker; None if committed or without
-        records.
-        """
+        """Return the index entry of the transaction that a marker aborts; None if it commits, or without records."""
         first_offset = self._open.get(marker.producer_id)
         if first_offset is None or marker.commit:
             return None
@@ -451,9 +449,7 @@ def replay_producers(producers: ProducerState, segments: Segments, start: int, e
     for segment in segments.starting_from(start):
         if segment.base_offset >= end_offset:
             return
-        handle = segment.log.handle()
-        position = segment.position_of(start) if start > segment.base_offset else 0
-        for batch in scan(handle, segment.log.path, position, segment.size, verify=False):
+        for batch in segment.scan(segment.position_of(start) if start > segment.base_offset else 0):
             if batch.header.base_offset >= end_offset:
                 return
             if batch.header.last_offset >= start:
@@ -476,7 +472,7 @@ def find_aborted(segments: Segments, segment: LogSegment) -> list[AbortedTransac
     earlier = [name for name in names if name <= last]
     restore_producers(producers, segments, earlier, segments.first.base_offset, segment.base_offset)
     found = []
-    for batch in scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=False):
+    for batch in segment.scan():
         aborted = replay_in(segment, producers, batch)
         if aborted is not None:
             found.append(aborted)

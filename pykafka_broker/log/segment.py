@@ -20,7 +20,7 @@ from pykafka_broker.config.topic import TopicConfig
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.filesystem import Buffer, CachedFile, FileCache, FileHandle, FileSlice
 from pykafka_broker.log.index import NO_TIMESTAMP, AbortedTransaction, OffsetIndex, TimeIndex, TransactionIndex
-from pykafka_broker.log.scan import DamagedLog, damage_at, scan
+from pykafka_broker.log.scan import DamagedLog, ScannedBatch, damage_at, scan
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import HEADER_SIZE, LENGTH_OVERHEAD, BatchHeader, read_header, sound_batch_at
@@ -250,9 +250,7 @@ class LogSegment:
     def append_marker(
         self, batch: Buffer, last_offset: int, timestamp: int, aborted: AbortedTransaction | None, config: TopicConfig
     ) -> None:
-        """Append the marker of a transaction's end. An aborted transaction is indexed before, since the index must not
-        lack the entry of a stored marker.
-        """
+        """Append a transaction's end marker; the index entry of an abort comes first: no stored marker may lack it."""
         try:
             if aborted is not None:
                 self.transactions.append(aborted)
@@ -438,11 +436,15 @@ class LogSegment:
         self._positions = {self.base_offset: 0}
         self._max_timestamp, self._max_timestamp_offset = self.greatest_timestamp()
 
+    def scan(self, position: int = 0, *, verify: bool = False) -> Iterator[ScannedBatch]:
+        """Yield every batch from the position on; `verify` checks each CRC. Raises DamagedLog as `scan.scan`."""
+        return scan(self.log.handle(), self.log.path, position, self.size, verify=verify)
+
     def greatest_timestamp(self) -> tuple[int, int]:
         """Find the greatest timestamp, by the time index and the batches after the last entry, and the offset."""
         timestamp, offset = self.time_index.last()
         position = self.start_for(offset)
-        for batch in scan(self.log.handle(), self.log.path, position, self.size, verify=False):
+        for batch in self.scan(position):
             if batch.header.max_timestamp > timestamp:
                 timestamp, offset = batch.header.max_timestamp, batch.header.last_offset
         return timestamp, offset
@@ -503,9 +505,7 @@ class LogSegment:
         raise DamagedLog(self.log.path, 0, "its offset index, made anew, names no batch")
 
     def _batch_at(self, offset: int, position: int) -> BatchPosition | None:
-        """Return the batch at `position` if the batch ends at `offset` or before; releases before 4.0 named the last of
-        several batches.
-        """
+        """Return the batch at `position` if it ends by `offset`: releases before 4.0 name the last of several."""
         if not 0 <= position <= self.size - HEADER_SIZE:
             return None
         batch = _batch_position(self.log.handle().read_at(HEADER_SIZE, position), 0, position)

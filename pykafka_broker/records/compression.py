@@ -142,9 +142,7 @@ def decompress(codec: int, data: Buffer, max_bytes: int = MAX_DECOMPRESSED) -> b
 def decompress_in_steps(
     codec: int, data: Buffer, max_bytes: int, *, broken_lz4_checksum: bool = False
 ) -> Generator[None, None, bytes]:
-    """Decompress some bytes, in steps of about a millisecond. `broken_lz4_checksum`: readers of format v0 don't check
-    the lz4 header (KIP-57).
-    """
+    """Decompress in steps of about a millisecond. `broken_lz4_checksum`: format v0 has wrong lz4 headers (KIP-57)."""
     parts: list[bytes] = []
     left, pause = max_bytes, max_bytes - _PIECES_A_STEP
     for piece in decompressed(codec, data, check_lz4_header=not broken_lz4_checksum):

@@ -133,9 +133,7 @@ def iter_messages(buffer: Buffer) -> Iterator[BatchRecord]:
 
 
 def messages_and_pauses(buffer: Buffer, max_bytes: int) -> Iterator[BatchRecord | None]:
-    """Yield the messages of `iter_messages`, and None after about a millisecond without a message. `max_bytes` bounds
-    the content of all wrappers.
-    """
+    """Yield messages, and None after each millisecond without one; `max_bytes` bounds the content of all wrappers."""
     for entry in iter_entries(buffer):
         if entry.codec == NONE:
             yield BatchRecord(entry.offset, entry.timestamp, entry.key, entry.value)

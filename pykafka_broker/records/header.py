@@ -153,9 +153,7 @@ _fields_of = attrgetter(*BatchHeader.__slots__)
 
 
 def read_header(buffer: Buffer, offset: int = 0) -> BatchHeader:
-    """Read the header at `offset`. The records may lie outside the buffer, unlike for `iter_batches` and
-    `check_crc`.
-    """
+    """Read the header at `offset`; the records may lie outside of the buffer."""
     try:
         header = BatchHeader(*HEADER.unpack_from(buffer, offset))
     except StructError:

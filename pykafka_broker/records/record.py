@@ -27,9 +27,7 @@ _SAFE_TIMESTAMP = 1 << 62  # a delta of one byte added to less than this stays a
 
 @dataclass(slots=True)
 class BatchRecord:
-    """A record of a batch (Kafka: DefaultRecord). A header key outside UTF-8 comes as lone surrogates (PEP 383) and is
-    written unchanged.
-    """
+    """A record of a batch (Kafka: DefaultRecord). A header key outside UTF-8 has lone surrogates (PEP 383)."""
 
     offset: int = 0
     timestamp: int = -1

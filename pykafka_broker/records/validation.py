@@ -73,9 +73,7 @@ class RecordCheck:
         self._times = common_times(header, limits)
 
     def steps(self, most_bytes: int = 0) -> Steps:
-        """Look at all records, in steps of about a millisecond. With `most_bytes` all data is held at once, and more
-        than that is refused.
-        """
+        """Look at all records, in steps of about a millisecond. `most_bytes`: more data, held at once, is refused."""
         if self._in_full:
             yield from self._collect(most_bytes)
             if not 0 <= self._header.count * _SMALLEST_RECORD <= len(self.data):

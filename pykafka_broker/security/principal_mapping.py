@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import NamedTuple
 
 from pykafka_broker.config import ConfigError
@@ -59,9 +58,21 @@ def replacement(text: str, pattern: re.Pattern[str], *, lenient: bool = False) -
     return parts
 
 
-def _filled_in(parts: list[str | int], match: re.Match[str]) -> str:
-    """Return the text of a replacement for a match."""
-    return "".join(part if isinstance(part, str) else match[part] or "" for part in parts)
+def _replaced(pattern: re.Pattern[str], parts: list[str | int], text: str, *, once: bool = False) -> str:
+    """Return the text with the replacement in the place of every match, or of the first.
+
+    As in Java, the search goes on a character behind an empty match; `re.sub` would look for a longer match there.
+    """
+    pieces: list[str] = []
+    end = start = 0
+    while start <= len(text) and (match := pattern.search(text, start)) is not None:
+        pieces.append(text[end : match.start()])
+        pieces += [part if isinstance(part, str) else match[part] or "" for part in parts]
+        end = match.end()
+        if once:
+            break
+        start = end if match[0] else end + 1
+    return "".join((*pieces, text[end:]))
 
 
 # -- names of certificates
@@ -85,7 +96,7 @@ class _MappingRule(NamedTuple):
         if self.pattern.fullmatch(name) is None:
             return None
         # All matches, as Kafka does: an expression that also matches nothing is replaced once more at the end.
-        mapped = self.pattern.sub(partial(_filled_in, self.parts), name)
+        mapped = _replaced(self.pattern, self.parts, name)
         return mapped.lower() if self.case == "L" else mapped.upper() if self.case == "U" else mapped
 
 
@@ -168,7 +179,7 @@ _KERBEROS_RULE = re.compile(
     r"(?P<default>DEFAULT)|RULE:\[(?P<count>\d+):(?P<format>[^\]]*)\](?:\((?P<match>[^)]*)\))?"
     r"(?:s/(?P<pattern>[^/]*)/(?P<replacement>[^/]*)/(?P<all>g)?)?/?(?P<case>[LU])?"
 )
-_KERBEROS_PRINCIPAL = re.compile(r"(?P<primary>[^/@]+)(?:/(?P<host>[^/@]+))?(?:@(?P<realm>[^/@]+))?")
+_KERBEROS_PRINCIPAL = re.compile("([^/@]*)(?:/([^/@]*))?@([^/@]*)")
 _NOT_SIMPLE = re.compile(r"[/@]")
 _PLACE = re.compile(r"\$([0-9]*)")
 
@@ -185,7 +196,7 @@ class _KerberosRule(NamedTuple):
     match: re.Pattern[str] | None
     pattern: re.Pattern[str] | None
     parts: list[str | int]  # of the replacement
-    replaced: int  # how many places, 0 for all
+    once: bool  # replace the first match only
     case: str
 
     def name(self, realm: str, components: Sequence[str], own_realm: str) -> str | None:
@@ -199,7 +210,7 @@ class _KerberosRule(NamedTuple):
         base = _PLACE.sub(lambda place: values[int(place[1])], self.format)
         if self.match is not None and self.match.fullmatch(base) is None:
             return None
-        found = base if self.pattern is None else self.pattern.sub(partial(_filled_in, self.parts), base, self.replaced)
+        found = base if self.pattern is None else _replaced(self.pattern, self.parts, base, once=self.once)
         return found.lower() if self.case == "L" else found.upper() if self.case == "U" else found
 
 
@@ -215,14 +226,15 @@ class KerberosNames:
 
     def name_of(self, principal: str) -> str:
         """Return the name for a principal. Raises NoName."""
+        if principal and "@" not in principal:
+            return principal
         match = _KERBEROS_PRINCIPAL.fullmatch(principal)
         if match is None:
             raise NoName
-        if match["host"] is None and match["realm"] is None:
-            return match["primary"]
-        components = [match["primary"]] if match["host"] is None else [match["primary"], match["host"]]
+        primary, host, realm = match.groups()
+        components = [primary] if host is None else [primary, host]
         for rule in self._rules:
-            found = rule.name(match["realm"] or "", components, self._own_realm)
+            found = rule.name(realm, components, self._own_realm)
             if found is None:
                 continue
             if not found or _NOT_SIMPLE.search(found):
@@ -237,7 +249,7 @@ def _kerberos_rule(text: str) -> _KerberosRule:
         if match is None:
             raise ValueError("it is neither DEFAULT nor RULE:[n:format](regex)s/from/to/g/L")
         if match["default"]:
-            return _KerberosRule(None, "", None, None, [], 0, "")
+            return _KerberosRule(None, "", None, None, [], False, "")
         wanted = None if match["match"] is None else compile_java(match["match"])
         pattern = None if match["pattern"] is None else compile_java(match["pattern"])
         parts = [] if pattern is None else replacement(match["replacement"] or "", pattern)
@@ -251,6 +263,6 @@ def _kerberos_rule(text: str) -> _KerberosRule:
         wanted,
         pattern,
         parts,
-        0 if match["all"] else 1,
+        not match["all"],
         match["case"] or "",
     )

@@ -13,7 +13,6 @@ The server alone reads this module: limits and backlog are a concept of their ow
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import logging
 import socket
@@ -50,8 +49,9 @@ class ConnectionLimit:
     def set(self, most: int | None, rate: int | None, config: BrokerConfig) -> None:
         """Set the limits.
 
-        Kafka's rate is a mean over all windows but the current one, so that many may come at once after a quiet time.
-        With a rate of 0 each connection waits a second, as Kafka's longest pause is one.
+        The rate holds over `quota.window.num` windows of `quota.window.size.seconds`. Kafka's rate is a mean over all
+        windows but the current one, so that many may come at once after a quiet time. With a rate of 0 each connection
+        waits a second, as Kafka's longest pause is one.
         """
         seconds = (config.quota_window_num - 1) * config.quota_window_size_seconds
         first = self._rate is None
@@ -65,10 +65,7 @@ class ConnectionLimit:
         return self.most is not None and self.count >= self.most
 
     def pause_ms(self, now: int) -> int:
-        """Return how long the next connection has to wait for the rate.
-
-        The rate holds over `quota.window.num` windows of `quota.window.size.seconds`.
-        """
+        """Return how long the next connection has to wait for the rate."""
         if self._rate is None:
             return 0
         self._allowance = min(self._burst, self._allowance + max(0, now - self._counted) * self._rate / 1000)
@@ -100,8 +97,8 @@ class ConnectionQuota:
         self._now = now
         self._all = ConnectionLimit(now)
         self._controllers = ConnectionLimit(now)  # all of the listeners for controllers
-        self._listeners: dict[str, ConnectionLimit] = {}  # by name
-        self._whole_of: dict[str, ConnectionLimit] = {}  # by name of the listener
+        self._listeners: dict[str, ConnectionLimit] = {}  # each listener alone, by name
+        self._whole_of: dict[str, ConnectionLimit] = {}  # by name of a listener: `_all`, or `_controllers`
         self._set()
 
     @property
@@ -254,7 +251,6 @@ class Accepting:
         on_pause: Callable[[], None],
     ) -> None:
         self._turns = turns
-        self._loop: asyncio.AbstractEventLoop = turns.loop
         self._clock = turns.clock
         self._quota = quota
         self._follow = follow
@@ -331,7 +327,7 @@ class Accepting:
         if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
             for acceptor in self._acceptors:
                 self._look_away(acceptor)
-            self._loop.call_later(_NO_ROOM_PAUSE_MS / 1000, self.go_on)
+            self._turns.loop.call_later(_NO_ROOM_PAUSE_MS / 1000, self.go_on)
 
 
 class _Acceptor:

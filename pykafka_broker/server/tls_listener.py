@@ -41,6 +41,15 @@ from pykafka_broker.server.event_loop import nanoseconds
 from pykafka_broker.server.tls_transport import TlsTransport
 from pykafka_broker.server.transport import Transport
 
+log = logging.getLogger(__name__)
+
+TIMEOUT_MS = 30_000
+_CLOSED_AT_ONCE = 500
+_SCRATCH_BYTES = 64 << 10  # a connection keeps as much memory as its largest read
+_NANOSECONDS_A_TURN = 2_000_000  # the last step may exceed it
+_MOST_SECONDS_OF_RULES = 0.05
+_RULES = "ssl.principal.mapping.rules"
+
 
 class TooLong(Exception):
     """The CPU time is used up."""
@@ -72,7 +81,7 @@ def _over(number: int, frame: FrameType | None) -> None:
 class TlsConnection(ClientConnection):
     """A client's connection to a listener with TLS and without SASL.
 
-    principal_of: maps a certificate in DER, or None, and a host to the text of a principal; raises FrameError.
+    principal_of: returns the principal for a certificate in DER (None without one) and a host; raises FrameError.
     """
 
     __slots__ = ("_principal_of",)
@@ -91,14 +100,6 @@ class TlsConnection(ClientConnection):
     def _established(self, tls: ssl.SSLObject) -> None:
         certificate = tls.getpeercert(binary_form=True)
         self.context.principal = self._principal_of(certificate, self.context.client_host)
-
-
-log = logging.getLogger(__name__)
-
-TIMEOUT_MS = 30_000
-_CLOSED_AT_ONCE = 500
-_SCRATCH_BYTES = 64 << 10  # a connection keeps as much memory as its largest read
-_NANOSECONDS_A_TURN = 2_000_000  # the last step may exceed it
 
 
 class Handshakes:
@@ -146,7 +147,7 @@ class Handshakes:
             self._server.purgatory.park(Parked(deadline, expire=self._look))
 
     def _look(self, now: int) -> bool:
-        """Close late connections. A replaced broker asks before the deadline."""
+        """Close late connections: at the deadline, or before it when another broker takes this one's place."""
         self._watched = False
         late: list[TlsTransport] = []
         for transport, deadline in self._unfinished.items():
@@ -167,10 +168,6 @@ class Handshakes:
         return True
 
 
-_MOST_SECONDS_OF_RULES = 0.05
-_RULES = "ssl.principal.mapping.rules"
-
-
 class TlsListener:
     """TLS on a listener. Raises ConfigError if stores or rules can't be used."""
 
@@ -179,17 +176,17 @@ class TlsListener:
         self._server = server
         self._handshakes = Handshakes(server, name)
         self._seen = server.broker.config
-        self._made = _Made(ListenerSettings(self._seen, name))
+        self._settings = _TlsSettings(ListenerSettings(self._seen, name))
 
     def new_transport(self, sock: socket.socket) -> TlsTransport:
         if self._server.broker.config is not self._seen:
             self._follow(self._server.broker.config)
-        return TlsTransport(sock, self._made.context, self._handshakes)
+        return TlsTransport(sock, self._settings.context, self._handshakes)
 
     def _follow(self, config: BrokerConfig) -> None:
         self._seen = config
         try:
-            self._made = _Made(ListenerSettings(config, self.name))
+            self._settings = _TlsSettings(ListenerSettings(config, self.name))
         except ConfigError as error:
             log.warning("listener %s keeps the key and the certificates that it had: %s", self.name, error)
 
@@ -199,7 +196,7 @@ class TlsListener:
             return
         settings = ListenerSettings(config, self.name)
         try:
-            check_replacement(self._made.store, _Made(settings).store, settings)
+            check_replacement(self._settings.store, _TlsSettings(settings).store, settings)
         except ConfigError as error:
             raise refused(error) from None
 
@@ -210,14 +207,14 @@ class TlsListener:
 
     def _principal_of(self, certificate: bytes | None, host: str) -> str:
         try:
-            name = ANONYMOUS if certificate is None else self._made.principals.of(certificate)
-            return self._made.built.principal_of(Identity(name, self.name, host, certificate=certificate))
+            name = ANONYMOUS if certificate is None else self._settings.principals.of(certificate)
+            return self._settings.built.principal_of(Identity(name, self.name, host, certificate=certificate))
         except (ValueError, HookFailed) as error:
             raise FrameError(str(error)) from None
 
 
-class _Made:
-    """The objects made of a listener's settings. Raises ConfigError."""
+class _TlsSettings:
+    """A listener's settings, as the objects that follow them. Raises ConfigError."""
 
     def __init__(self, settings: ListenerSettings) -> None:
         self.context, self.store = server_context(settings)

@@ -101,6 +101,10 @@ def test_a_subscription_is_asked_for_once_in_an_interval(before: str) -> None:
     client.check_get(NOW + client.interval_ms)
 
 
+def test_equals_signs_at_the_end_of_a_match_are_no_part_of_the_expression() -> None:
+    assert subscription_of({"match": "client_id=a=="}).match["client_id"].fits("a")
+
+
 def test_what_takes_long_to_match_counts_as_more_work() -> None:
     def work(expression: str) -> int:
         return subscription_of({"match": f"client_id={expression}"}).work({"client_id": "a" * 1000})

@@ -96,3 +96,9 @@ def test_what_is_for_all_brokers_is_checked_behind_the_settings_of_this_one() ->
 def test_records_that_are_kept_for_ever_may_be_near_for_any_time() -> None:
     both = setting("log.retention.ms", "-1"), setting("log.local.retention.ms", "5")
     assert changed(Cluster(), BROKER, "", *both) == {"log.retention.ms": "-1", "log.local.retention.ms": "5"}
+
+
+def test_a_match_may_end_with_equals_signs() -> None:
+    """As for Kafka, which takes the pattern apart with String.split."""
+    match = setting("match", "client_id=b==")
+    assert changed(Cluster(), ConfigResourceType.CLIENT_METRICS, "m", match) == {"match": "client_id=b=="}

@@ -49,6 +49,23 @@ def test_an_expression_matches_what_it_matches_in_java(pattern: str, matches: st
     assert not compile_java(pattern).fullmatch(does_not)
 
 
+@pytest.mark.parametrize(
+    ("pattern", "subject", "found"),
+    [
+        (r"\B", "", (0, 0)),
+        (r"\s\Z", "\r\n", (1, 2)),
+        (r"\s$", "\r\n", (1, 2)),
+        (r"(?m)\r$", "\r\n", None),
+        (r"(?m)^\n", "\r\n", None),
+        (r"(?m)^\n", "\n\n", (0, 1)),
+        (r"(?m)^", "", None),
+    ],
+)
+def test_the_ends_of_lines_are_where_java_finds_them(pattern: str, subject: str, found: tuple[int, int] | None) -> None:
+    match = compile_java(pattern).search(subject)
+    assert (match.span() if match else None) == found
+
+
 def test_what_only_python_knows_is_refused() -> None:
     for expression in ("(?P<n>a)", "(?#x)a", "(a)(?(1)b)", r"\Aa\Y", "x{,3}", "a{"):
         with pytest.raises(JavaRegexError):

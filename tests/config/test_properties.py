@@ -23,6 +23,7 @@ from pykafka_broker.config.properties import format_properties, parse_properties
         ("a=b\\\n   c,\\\r\n\td\ne=f", {"a": "bc,d", "e": "f"}),
         ("a=b\\\\\nc=d", {"a": "b\\", "c": "d"}),
         ("a=b\\\n# not a comment", {"a": "b# not a comment"}),
+        ("\\\n# a comment\n \\\n\na=b", {"a": "b"}),
         ("a=b\\", {"a": "b"}),
         ("a\\ b\\:c\\=d=e", {"a b:c=d": "e"}),
         ("a=\\t\\n\\r\\f\\q\\\\", {"a": "\t\n\r\fq\\"}),

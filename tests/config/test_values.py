@@ -70,6 +70,12 @@ def test_a_reset_by_duration_is_read_as_java_does(text: str, duration_ms: int | 
     assert reset_duration_ms(f"by_duration:{text}") == duration_ms
 
 
+@pytest.mark.parametrize(("name", "what"), [("retention.ms", "Not a number of type LONG"), ("preallocate", "Expected")])
+def test_a_refusal_shows_the_value_with_its_blanks(name: str, what: str) -> None:
+    with pytest.raises(ConfigError, match=f"Invalid value  week  for configuration {name}: {what}"):
+        parse_value(KEYS["topic"][name], " week ")
+
+
 @pytest.mark.parametrize("digits", ["9" * 20, "9" * 5000, "-" + "9" * 5000])
 @pytest.mark.parametrize("name", ["retention.ms", "max.message.bytes"])
 def test_a_number_of_any_length_is_refused_in_kafkas_words(name: str, digits: str) -> None:

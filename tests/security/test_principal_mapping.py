@@ -100,6 +100,7 @@ def kerberos_name(principal: str, *rules: str) -> str:
         ("alice@R.COM", [], "alice"),
         ("kafka/host@R.COM", [], "kafka"),
         ("alice", [], "alice"),
+        ("kafka/host", [], "kafka/host"),
         ("app@X.COM", ["RULE:[1:$1@$0](.*@X.COM)s/@.*//"], "app"),
         ("App@X.COM", ["RULE:[1:$1@$0](.*@X.COM)s/@.*///L"], "app"),
         ("app@X.COM", ["RULE:[1:$1@$0](.*@X.COM)s/@.*///U"], "APP"),
@@ -161,6 +162,8 @@ def test_a_group_that_there_is_not_ends_the_start() -> None:
         ("aaa@X.COM", r"RULE:[1:$1]s/a/\$x/", "$xaa"),
         ("aaa@X.COM", r"RULE:[1:$1]s/a/\\x/", r"\xaa"),
         ("aaa@X.COM", r"RULE:[1:$1]s/a/x\yz/g", "xyzxyzxyz"),
+        ("ab@X.COM", "RULE:[1:$1]s/.*?/x/g", "xaxbx"),
+        ("ab@X.COM", "RULE:[1:$1]s/b??/x/", "xab"),
     ],
 )
 def test_expressions_for_kerberos_are_those_of_java(principal: str, rule: str, expected: str | None) -> None:
@@ -187,6 +190,12 @@ def test_a_dot_is_no_end_of_a_line_of_java(name: str, rule: str, expected: str |
             MappingRules(rule).user(name)
     else:
         assert MappingRules(rule).user(name) == expected
+
+
+def test_behind_an_empty_match_the_next_one_begins_a_character_later() -> None:
+    """Kafka 4.4's SslPrincipalMapper answers the same."""
+    assert MappingRules("RULE:(.*?)/x/").user("CN=a") == "xCxNx=xax"
+    assert MappingRules("RULE:(.*?)//").user("CN=a") == "CN=a"
 
 
 @pytest.mark.parametrize(

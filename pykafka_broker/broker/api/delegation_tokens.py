@@ -132,7 +132,7 @@ def describe_delegation_token(
 
 def _may_see(services: Services, context: RequestContext, token: DelegationTokenRecord) -> bool:
     return (
-        tokens.has_part(token, context.connection.principal)
+        tokens.is_of(token, {context.connection.principal})
         or services.allows(context, AclOperation.DESCRIBE, AclResourceType.DELEGATION_TOKEN, token.token_id)
         or services.allows(context, AclOperation.DESCRIBE_TOKENS, AclResourceType.USER, token.owner)
     )

@@ -43,9 +43,7 @@ _NOBODY = -1
 
 
 class ObserverState(NamedTuple):
-    """A fetching node, as DescribeQuorum tells; times are of the wall clock. leader_end: the log's end at the last
-    fetch.
-    """
+    """A fetching node, for DescribeQuorum, in wall clock times. leader_end: the log's end at the last fetch."""
 
     id: int
     directory_id: bytes

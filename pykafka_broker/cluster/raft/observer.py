@@ -70,9 +70,7 @@ NO_LEADER = -1
 
 
 class FollowedLog(MetadataLog):
-    """The metadata log as fetched from a leader: `epoch` is the newest known, `high_watermark` the last told by the
-    leader.
-    """
+    """The log fetched from a leader: `epoch` is the newest known, `high_watermark` the last that the leader told."""
 
     def __init__(
         self, log: PartitionLog, fs: FileSystem, node_id: int, directory_id: bytes, voters: Sequence[int]
@@ -329,9 +327,7 @@ def voter_addresses(voters: Voters, listener: str) -> list[Address]:
 
 
 def read_fetch(response: Any, listener: str) -> FetchAnswer:
-    """Return the part of a FetchResponse about the metadata log; `listener` is the name of the controllers'
-    listener.
-    """
+    """Return what a FetchResponse says of the metadata log; `listener` is the name of the controllers' listener."""
     data = next((each for topic in response.responses for each in topic.partitions), None)
     if response.error_code or data is None:
         return FetchAnswer(ErrorCode(response.error_code or ErrorCode.UNKNOWN_SERVER_ERROR))

@@ -31,7 +31,7 @@ from pykafka_broker.log.compaction.request import CleanedSegment, CleanRequest, 
 from pykafka_broker.log.filesystem import Buffer, FileCache, FileSystem, OsFileSystem
 from pykafka_broker.log.index import AbortedTransaction, CorruptTransactionIndex
 from pykafka_broker.log.producer_state import find_aborted
-from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
+from pykafka_broker.log.scan import DamagedLog, ScannedBatch
 from pykafka_broker.log.segment import CLEANED, MAX_RELATIVE_OFFSET, LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.platform import CREATION_FLAGS, PROCESS_GROUP, give_way
@@ -208,7 +208,7 @@ class PartitionCleaner:
 
     def _batches(self, segment: LogSegment) -> Iterable[ScannedBatch]:
         self._throttle(segment.size)
-        return scan(segment.log.handle(), segment.log.path, 0, segment.size, verify=True)
+        return segment.scan(verify=True)
 
     def _end_of(self, index: int) -> int:
         following = index + 1

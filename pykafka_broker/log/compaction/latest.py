@@ -247,9 +247,7 @@ def _count_alike(data: bytes, stride: int, most: int, same: Iterable[int], varin
 
 
 def _next_look(index: int, alike: int) -> int:
-    """Return the index of the record behind which to look again for records that are alike: a look in vain, or nearly
-    so, takes as long as several records do.
-    """
+    """Return the index of the record behind which the next look for alike records is worth its time."""
     return index if alike >= _FEW_ALIKE else index + _FEW_ALIKE
 
 
@@ -303,9 +301,7 @@ def _long(data: bytes, position: int, first: int) -> tuple[int, int]:
 
 
 class LatestRecords:
-    """The latest record of each key. Batches are learned in the order of the log, then asked about in the same
-    order.
-    """
+    """The latest record of each key. Batches are learned, and then asked about, in the order of the log."""
 
     def __init__(self, memory_bytes: int, first_offset: int, end_offset: int) -> None:
         self.first_offset = first_offset  # all keys from this offset on
@@ -333,9 +329,7 @@ class LatestRecords:
         return _short(key) in (self._plain if self._digests is None else self._digests)
 
     def has_room(self, count: int) -> bool:
-        """Return whether a batch of so many records finds room. The first batch always does, or cleaning would never
-        end.
-        """
+        """Return whether a batch of so many records finds room; the first one always does, so that cleaning ends."""
         capacity = self._slots * _FILL_PERCENT // 100
         if not self._base_offsets:
             if count > capacity:

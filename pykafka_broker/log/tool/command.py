@@ -27,7 +27,7 @@ from pykafka_broker.log.filesystem import CachedFile, FileCache, FileSystem, OsF
 from pykafka_broker.log.index import OffsetIndex, TimeIndex, TransactionIndex
 from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.producer_state import CorruptSnapshot, read_snapshot
-from pykafka_broker.log.scan import DamagedLog, ScannedBatch, scan
+from pykafka_broker.log.scan import DamagedLog, ScannedBatch
 from pykafka_broker.log.tool.decoding import control_type, decode, text
 from pykafka_broker.log.tool.directory import (
     QUORUM_STATE,
@@ -38,6 +38,7 @@ from pykafka_broker.log.tool.directory import (
     is_partition,
     partition_folders,
     quorum_state,
+    scan_file,
     snapshots,
     used_entries,
 )
@@ -205,9 +206,8 @@ def _metadata_files(folder: Folder, records: bool) -> Iterator[Row]:
 
 def _segment(folder: Folder, path: str, records: bool) -> Iterator[Row]:
     name = basename(path)
-    handle = folder.fs.open(path, writable=False)
     try:
-        for batch in scan(handle, path, 0, handle.size(), verify=True):
+        for batch in scan_file(folder.fs, path):
             yield _batch(folder, name, batch)
             if records:
                 yield from _records(folder, name, batch)

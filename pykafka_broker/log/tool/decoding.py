@@ -82,9 +82,7 @@ def unreadable(topic: str, key: bytes | None, value: bytes | None) -> str | None
 
 
 def _decode_keyed(topic: str, key: bytes, value: bytes | None) -> tuple[str, Message | None, Message | None]:
-    """Return the kind, the key and the value of a coordinator's record; the type's number and no key for an unknown
-    type.
-    """
+    """Return kind, key and value of a coordinator's record; for an unknown type its number and no key."""
     if len(key) < _INT16.size:
         raise DecodeError(f"a key of {len(key)} bytes")
     kind = _INT16.unpack_from(key)[0]

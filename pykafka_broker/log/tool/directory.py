@@ -106,6 +106,12 @@ def is_partition(fs: FileSystem, path: str) -> bool:
     return not names or any(name.endswith(".log") or name == PARTITION_METADATA for name in names)
 
 
+def scan_file(fs: FileSystem, path: str, *, verify: bool = True) -> Iterator[ScannedBatch]:
+    """Yield every batch of a segment or a snapshot, as `scan` does. Raises DamagedLog."""
+    handle = fs.open(path, writable=False)
+    return scan(handle, path, 0, handle.size(), verify=verify)
+
+
 def base_of(path: str) -> int:
     return int(os.path.basename(path)[:20])
 
@@ -120,8 +126,7 @@ class SnapshotFile(NamedTuple):
     epoch: int
 
     def batches(self) -> Iterator[ScannedBatch]:
-        handle = self.fs.open(self.path, writable=False)
-        yield from scan(handle, self.path, 0, handle.size(), verify=True)
+        return scan_file(self.fs, self.path)
 
     def problem(self) -> str | None:
         """Return the reason for which the snapshot can't be used, or None."""
@@ -182,8 +187,7 @@ def topic_ids(fs: FileSystem, directory: str) -> dict[str, bytes]:
         _learn(snapshot.batches(), ids)
     for name in sorted(fs.list_directory(folder)):
         if name.endswith(".log"):
-            handle = fs.open(f"{folder}/{name}", writable=False)
-            _learn(scan(handle, name, 0, handle.size(), verify=True), ids)
+            _learn(scan_file(fs, f"{folder}/{name}"), ids)
     return ids
 
 

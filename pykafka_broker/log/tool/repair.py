@@ -29,9 +29,9 @@ from pykafka_broker.log.checkpoints import (
 )
 from pykafka_broker.log.filesystem import CachedFile, FileCache, FileSystem, copy_from
 from pykafka_broker.log.index import CorruptTransactionIndex, TransactionIndex
-from pykafka_broker.log.loading import FolderRecovery, Offsets
+from pykafka_broker.log.loading import INDEXES, FolderRecovery, Offsets
 from pykafka_broker.log.log_directory import LogDirectory
-from pykafka_broker.log.scan import DamagedLog, scan
+from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.log.segment import MAX_RELATIVE_OFFSET
 from pykafka_broker.log.tool.abort_markers import AbortMarkers
 from pykafka_broker.log.tool.decoding import is_kept_for, unreadable_records, write_readable
@@ -49,6 +49,7 @@ from pykafka_broker.log.tool.directory import (
     properties_problem,
     quorum_state,
     readable_properties,
+    scan_file,
     snapshots,
     topic_ids,
 )
@@ -116,7 +117,7 @@ def repair_partition(folder: Folder, now: int, ids: Mapping[str, bytes]) -> Row:
     if end > found.end:  # the snapshot goes further than the rest of the log, which begins anew behind it
         kept += [_move_aside(fs, path) for path in folder.files(".log")]
         damages = {}
-    for suffix in (".index", ".timeindex", ".txnindex"):
+    for suffix in INDEXES:
         for file in folder.files(suffix):
             fs.remove(file)
     problems, start = _lower_checkpoints(folder, end), folder.offsets.log_start_offset
@@ -205,9 +206,8 @@ def _begin_at_snapshot(folder: Folder) -> list[str]:
     older = [path for path in folder.files(".log") if base_of(path) < start]
     if not older or all(_examine(folder).damages[path] is None for path in older):
         return []
-    handle = fs.open(older[-1], writable=False)
     try:
-        batches = scan(handle, older[-1], 0, handle.size(), verify=False)
+        batches = scan_file(fs, older[-1], verify=False)
         position = next((batch.position for batch in batches if batch.header.base_offset == start), None)
     except DamagedLog:
         return []
@@ -215,7 +215,7 @@ def _begin_at_snapshot(folder: Folder) -> list[str]:
         return []
     target = f"{folder.path}/{start:020d}.log"
     with _written_aside(fs, target) as copy:
-        copy_from(handle, position, fs.open(copy, create=True))
+        copy_from(fs.open(older[-1], writable=False), position, fs.open(copy, create=True))
         return [_move_aside(fs, path) for path in older]
 
 
@@ -244,8 +244,7 @@ def _remove_unreadable(folder: Folder) -> Iterator[str]:
     if not is_kept_for(folder.topic) or folder.is_metadata:
         return
     for path in folder.files(".log"):
-        handle = folder.fs.open(path, writable=False)
-        batches = scan(handle, path, 0, handle.size(), verify=False)
+        batches = scan_file(folder.fs, path, verify=False)
         if any(True for batch in batches for _ in unreadable_records(folder.topic, batch)):
             with _written_aside(folder.fs, path) as copy:
                 write_readable(folder.fs, folder.topic, path, copy)
@@ -306,12 +305,11 @@ def _damage(folder: Folder, path: str, markers: AbortMarkers, *, after: int | No
     The metadata log ends where anything is missing `after` the segment before, or makes no sense: what comes later
     rests on it.
     """
-    handle = folder.fs.open(path)
     end = base_of(path)
     if folder.is_metadata and after is not None and end > after:
         return DamagedLog(path, 0, f"the records from offset {after} on are missing"), after
     try:
-        for batch in scan(handle, path, 0, handle.size(), verify=True):
+        for batch in scan_file(folder.fs, path):
             if batch.header.last_offset - base_of(path) > MAX_RELATIVE_OFFSET:
                 return DamagedLog(path, batch.position, f"offset {batch.header.base_offset} is out of reach"), end
             if batch.header.base_offset < end:

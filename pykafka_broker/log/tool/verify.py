@@ -24,6 +24,7 @@ from pykafka_broker.log.checkpoints import (
 from pykafka_broker.log.filesystem import CachedFile, FileCache, FileSystem
 from pykafka_broker.log.index import AbortedTransaction, OffsetIndex, SparseIndex, TimeIndex, TransactionIndex
 from pykafka_broker.log.leader_epochs import LeaderEpochs
+from pykafka_broker.log.loading import INDEXES
 from pykafka_broker.log.producer_state import (
     CorruptSnapshot,
     ProducerState,
@@ -267,7 +268,7 @@ class PartitionCheck:
 
     def _check_orphans(self, logs: list[str]) -> None:
         bases = set(map(base_of, logs))
-        for suffix in (".index", ".timeindex", ".txnindex"):
+        for suffix in INDEXES:
             for path in self._folder.files(suffix):
                 if base_of(path) not in bases:
                     lost = "; if retention or a cleaning did not take it, its records are lost"

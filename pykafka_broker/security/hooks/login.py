@@ -92,9 +92,7 @@ class BearerLogin(Protocol):
     """A check of tokens. Key: `listener.name.<name>.oauthbearer.sasl.server.callback.handler.class`."""
 
     def identify(self, token: str, now_ms: int) -> tuple[str, int] | None:
-        """Return the client's name, and when the token expires, in epoch milliseconds as `now_ms`; None for a bad
-        token.
-        """
+        """Return the client's name and the expiry of the token, in epoch ms as `now_ms`; None for a bad token."""
 
 
 class HookedTokens:

@@ -5,12 +5,12 @@ client id counts each pair; one of users all clients of a user; one of client id
 use is not counted. A quota that changes holds from the next question on, with the use that was counted before. The
 throttle for request time is never longer than one window, the others are as long as it takes.
 
-The number of counters is bounded. One that equals a new one is forgotten; and where clients make up names faster than
-that, the older half of all counters is. A name may be as long as a client likes: its hash stands for it, which nobody
-can choose.
+The number of counters is bounded. A counter that equals a new one is forgotten; where clients make up names faster
+than that, the older half of all counters is. A name may be as long as a client likes: a counter is found by the hash of
+its name, which nobody can choose.
 
-A connection above the quota of its address (`connection_creation_rate`) does not count, since it is refused; it is held
-first, for one window at most, so that the client does not come again at once.
+A connection above the quota of its address (`connection_creation_rate`) is refused, so it does not count. It is held
+before it is closed, for one window at most, so that the client does not come again at once.
 """
 
 from __future__ import annotations
@@ -98,27 +98,22 @@ def quotas_of_addresses(client_quotas: Mapping[QuotaEntity, Mapping[str, float]]
 MOST = 1 << 14
 
 
-class Counter(Protocol):
-    def matters(self, now: int) -> bool:
-        """Return whether the counter differs from a new counter."""
-
-
-C = TypeVar("C", bound=Counter)
+C = TypeVar("C")
 
 
 class Counters(Generic[C]):
     """Counters by name, made at the first use.
 
     Counters used since the last look are in `_young`. A look drops all others: they were not used for all windows.
-    lasting: a counter may matter for longer, and is kept as long as it does.
+    matters: returns whether such a counter still differs from a new one, and is kept; None if none does.
     """
 
-    __slots__ = ("_lasting", "_look_at", "_new", "_old", "_windows_ms", "_young")
+    __slots__ = ("_look_at", "_matters", "_new", "_old", "_windows_ms", "_young")
 
-    def __init__(self, new: Callable[[], C], windows_ms: int, *, lasting: bool = False) -> None:
+    def __init__(self, new: Callable[[], C], windows_ms: int, matters: Callable[[C, int], bool] | None = None) -> None:
         self._new = new
         self._windows_ms = windows_ms
-        self._lasting = lasting
+        self._matters = matters
         self._young: dict[int, C] = {}
         self._old: dict[int, C] = {}
         self._look_at = 0
@@ -139,7 +134,8 @@ class Counters(Generic[C]):
 
     def _look(self, now: int) -> None:
         self._look_at = now + self._windows_ms
-        kept = [(key, each) for key, each in self._old.items() if each.matters(now)] if self._lasting else []
+        matters = self._matters
+        kept = [(key, each) for key, each in self._old.items() if matters(each, now)] if matters else []
         self._old, self._young = self._young, {}
         self._old.update(kept[: MOST - len(self._old)])
 
@@ -187,7 +183,8 @@ class ClientQuotas:
             kind: Counters(partial(Rate, windows), windows.all_ms)
             for kind in (PRODUCED_BYTES, FETCHED_BYTES, REQUEST_TIME)
         }
-        self._buckets = Counters(partial(TokenBucket, controller_windows), controller_windows.all_ms, lasting=True)
+        new_bucket = partial(TokenBucket, controller_windows)
+        self._buckets = Counters(new_bucket, controller_windows.all_ms, TokenBucket.matters)
 
     def record(self, kind: str, principal: str, client_id: str, amount: float, now: int) -> int:
         """Record a use in bytes; return how long the client may not use more."""

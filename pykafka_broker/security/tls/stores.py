@@ -95,7 +95,7 @@ def _lines(label: str, body: str) -> str:
 # -- JKS
 
 
-MAGIC = b"\xfe\xed\xfe\xed"
+_JKS_MAGIC = b"\xfe\xed\xfe\xed"
 _VERSION = 2
 _KEY, _CERTIFICATE = 1, 2
 _INT, _SHORT = Struct(">I"), Struct(">H")
@@ -148,7 +148,7 @@ def open_key(encrypted: bytes, password: str) -> bytes:
 
 
 def _entries(reader: _JksReader) -> list[StoreEntry]:
-    if reader.take(4) != MAGIC or reader.number() != _VERSION:
+    if reader.take(4) != _JKS_MAGIC or reader.number() != _VERSION:
         raise ValueError("it is no key store of type JKS")
     entries = []
     for _ in range(reader.number()):
@@ -251,13 +251,11 @@ def key_store_of(settings: ListenerSettings) -> KeyStore:
     """Return the key of a listener. Raises ConfigError."""
     kind = str(settings.get("ssl.keystore.type")).upper()
     _check_passwords(settings, kind)
-    if kind == "PEM":
-        return _pem_key_store(settings)
-    if kind not in _BINARY:
+    if kind not in ("PEM", *_BINARY):
         raise _unknown_type(settings, "ssl.keystore.type", kind)
-    if settings.get("ssl.keystore.location") is None:
-        raise _missing(settings)
-    return _binary_key_store(settings)
+    if settings.get("ssl.keystore.location") is None and (kind != "PEM" or settings.get("ssl.keystore.key") is None):
+        raise _misused(settings, "Missing required configuration ssl.keystore.location: there is no key")
+    return _pem_key_store(settings) if kind == "PEM" else _binary_key_store(settings)
 
 
 def trust_store_of(settings: ListenerSettings) -> list[bytes] | None:
@@ -321,10 +319,6 @@ def _check_passwords(settings: ListenerSettings, kind: str) -> None:
         raise _misused(settings, "SSL key store is specified, but key store password is not specified.")
 
 
-def _missing(settings: ListenerSettings) -> StoreError:
-    return _misused(settings, "Missing required configuration ssl.keystore.location: there is no key")
-
-
 def _pem_key_store(settings: ListenerSettings) -> KeyStore:
     inline = settings.get("ssl.keystore.key") is not None
     if inline:
@@ -334,8 +328,6 @@ def _pem_key_store(settings: ListenerSettings) -> KeyStore:
         blocks = _pem_blocks(settings, key) + _pem_blocks(settings, chain_key)
     else:
         key = chain_key = "ssl.keystore.location"
-        if settings.get(key) is None:
-            raise _missing(settings)
         blocks = _pem_blocks(settings, key)
     keys = [block for block in blocks if block.is_key]
     if len(keys) != 1:
@@ -359,14 +351,14 @@ def _binary_key_store(settings: ListenerSettings) -> KeyStore:
     location = "ssl.keystore.location"
     data, password = read_store(settings, location), settings.get("ssl.keystore.password")
     try:
-        if data.startswith(MAGIC):
+        if data.startswith(_JKS_MAGIC):
             entries = read_jks(data, password)
         else:
             entries = [read_pkcs12(data, password)]
         alias, chain, key = next((each for each in entries if each.key is not None), ("", [], None))
         if key is None:
             raise ValueError("it has no private key")
-        if data.startswith(MAGIC):
+        if data.startswith(_JKS_MAGIC):
             key = open_key(key, settings.get("ssl.key.password") or password or "")
     except ValueError as error:
         raise bad_store(settings, location, str(error)) from None
@@ -378,7 +370,7 @@ def _binary_trust_store(settings: ListenerSettings) -> list[bytes]:
     location = "ssl.truststore.location"
     data, password = read_store(settings, location), settings.get("ssl.truststore.password")
     try:
-        if data.startswith(MAGIC):  # a private key's own certificate is not thereby trusted
+        if data.startswith(_JKS_MAGIC):  # a private key's own certificate is not thereby trusted
             trusted = [der for entry in read_jks(data, password) if entry.key is None for der in entry.chain]
         else:
             trusted = read_pkcs12(data, password).chain

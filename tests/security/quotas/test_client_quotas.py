@@ -233,7 +233,7 @@ def test_a_counter_that_matters_no_more_is_forgotten() -> None:
 
 
 def test_a_debt_is_remembered_for_as_long_as_it_takes() -> None:
-    buckets = Counters(partial(TokenBucket, THREE), THREE.all_ms, lasting=True)
+    buckets = Counters(partial(TokenBucket, THREE), THREE.all_ms, TokenBucket.matters)
     buckets.get("a", NOW).record(63, 1.0, NOW)
     for second in range(0, 60, 4):
         buckets.get("b", NOW + second * 1000)
@@ -263,7 +263,7 @@ def test_a_million_names_take_no_more_than_their_share() -> None:
 
 
 def test_a_million_debts_take_no_more_than_their_share() -> None:
-    buckets = Counters(partial(TokenBucket, THREE), THREE.all_ms, lasting=True)
+    buckets = Counters(partial(TokenBucket, THREE), THREE.all_ms, TokenBucket.matters)
     for number in range(6 * MOST):
         now = NOW + number // MOST * THREE.all_ms
         buckets.get(number, now).record(1e9, 1.0, now)
