@@ -73,7 +73,7 @@ class _Session:
     def __init__(self, client: Client) -> None:
         self.epoch = _FIRST_EPOCH
         self.backoff = Backoff(client)
-        self.partitions: set[TopicPartition] = set()
+        self.partitions: set[tuple[bytes, int]] = set()  # by topic id: a topic that was created again has another
         self.acknowledged: dict[TopicPartition, dict[int, int]] = {}  # by offset
 
     def pop_acknowledgements(self) -> _Told:
@@ -221,7 +221,7 @@ class ShareConsumer:
                 self._report(told, error)
                 raise
             self._report(told, answer)
-            self._fetched(answer, session, partitions, told)
+            self._fetched(answer, session, request)
             codes = (each.error_code for topic in answer.responses for each in topic.partitions)
             refused = bool(answer.error_code) or any(codes)
         except LinkError as error:
@@ -247,9 +247,9 @@ class ShareConsumer:
             batches = [AcknowledgementBatch(offset, offset, [kind]) for offset, kind in told.get(each, ())]
             return FetchPartition(each.partition, acknowledgement_batches=batches)
 
-        topics = by_topic((each.topic, fetched(each)) for each in sorted(partitions | told.keys()))
-        gone = by_topic(sorted(session.partitions - partitions - told.keys()))
-        ids = {name: topic_id for topic_id, name in self._member.names.items()}
+        ids, named = self._member.ids, sorted(partitions | told.keys())
+        topics = by_topic((ids[each.topic], fetched(each)) for each in named)
+        gone = by_topic(sorted(session.partitions.difference((ids[topic], index) for topic, index in named)))
         return ShareFetchRequest(
             self.group_id,
             self._member.member_id,
@@ -259,8 +259,8 @@ class ShareConsumer:
             settings.fetch_max_bytes,
             settings.max_poll_records,
             settings.max_poll_records,
-            topics=[FetchTopic(ids[name], each) for name, each in topics.items()],
-            forgotten_topics_data=[ForgottenTopic(ids[name], each) for name, each in gone.items()],
+            topics=[FetchTopic(*each) for each in topics.items()],
+            forgotten_topics_data=[ForgottenTopic(*each) for each in gone.items()],
         )
 
     def _end_session(self, session: _Session, error: ClientError | LinkError) -> None:
@@ -268,9 +268,7 @@ class ShareConsumer:
         session.epoch, session.partitions = _FIRST_EPOCH, set()
         self._report(session.pop_acknowledgements(), error)
 
-    def _fetched(
-        self, answer: ShareFetchResponse, session: _Session, partitions: set[TopicPartition], told: _Told
-    ) -> None:
+    def _fetched(self, answer: ShareFetchResponse, session: _Session, request: ShareFetchRequest) -> None:
         if answer.error_code in _SESSION_GONE:
             self._end_session(session, KafkaError(answer.error_code))
             return
@@ -279,7 +277,9 @@ class ShareConsumer:
         if answer.error_code and session.epoch == _FIRST_EPOCH:
             return  # no session was opened
         session.epoch += 1
-        session.partitions = partitions | told.keys()  # until a request names those that are not wanted any more
+        session.partitions = {
+            (topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions
+        }
         names = self._member.names
         for topic in answer.responses:
             for each in topic.partitions:
@@ -341,7 +341,7 @@ class ShareConsumer:
 
     async def _acknowledge(self, leader: int, session: _Session, epoch: int) -> None:
         told = session.pop_acknowledgements()
-        ids = {name: topic_id for topic_id, name in self._member.names.items()}
+        ids = self._member.ids
         topics = [AcknowledgeTopic(ids[name], each) for name, each in _acknowledgements(told)]
         renews = any(kind == RENEW for kinds in told.values() for _, kind in kinds)
         request = ShareAcknowledgeRequest(self.group_id, self._member.member_id, epoch, renews, topics)
