@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 
 from pykafka_broker.cli.addresses import URL_VARIABLE, control_client
-from pykafka_broker.cli.commands import CommandParser
+from pykafka_broker.cli.commands import CommandParser, error_line
 from pykafka_broker.cli.trace import of_packets, read_packets
 from pykafka_broker.control.answers import Advice
 from pykafka_broker.control.traffic.advice import Adviser
@@ -30,8 +30,7 @@ def main(arguments: Sequence[str]) -> int:
     try:
         found = _of_capture(options.capture) if options.capture else _of_broker(options.url)
     except (OSError, ValueError, ControlError) as error:
-        where = f"{options.capture}: " if options.capture else ""
-        print(f"pykafka-broker advise: {where}{getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        print(f"pykafka-broker advise: {error_line(error, options.capture)}", file=sys.stderr)
         return 1
     if options.json:
         print(json.dumps(found, indent=2, ensure_ascii=False))

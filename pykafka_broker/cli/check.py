@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar, cast, get_args
 
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE, URL_VARIABLE
-from pykafka_broker.cli.commands import BAD_USAGE, CommandParser, parser_for
+from pykafka_broker.cli.commands import BAD_USAGE, CommandParser, error_line, parser_for
 from pykafka_broker.control.history.application import GUARANTEES, contradiction
 from pykafka_broker.control.history.findings import Anomaly, Forbidden
 from pykafka_broker.testing.control_client import ControlClient, ControlError
@@ -70,9 +70,7 @@ def main(arguments: Sequence[str]) -> int:
         brokers = [RemoteBroker(url, os.environ.get(TOKEN_VARIABLE)) for url in urls]
         found = _Brokers(brokers).check(**asked, raises=False)
     except (ControlError, OSError, ValueError) as error:
-        where = getattr(error, "filename", None)
-        reason = getattr(error, "strerror", None) or error
-        print(f"pykafka-broker check: {f'{where}: ' if where else ''}{reason}", file=sys.stderr)
+        print(f"pykafka-broker check: {error_line(error)}", file=sys.stderr)
         return BAD_USAGE
     for each in found:
         print("\n".join(each.lines))

@@ -166,6 +166,13 @@ class CommandParser(OptionParser):
         return f": did you mean {meant[0]}?" if meant else f"; {self.prog} --help lists them"
 
 
+def error_line(error: Exception, where: str | None = None) -> str:
+    """Return an error in a line, behind the file that it names, or else behind `where`."""
+    where = getattr(error, "filename", None) or where
+    reason = getattr(error, "strerror", None) or error
+    return f"{where}: {reason}" if where else str(reason)
+
+
 def parser_for(command: str) -> CommandParser:
     """Return a parser of a command without flags yet, with the summary as the description."""
     [summary] = (names[command] for names in SUMMARIES.values() if names is not TOOLS and command in names)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from pykafka_broker.cli.addresses import TOKEN_VARIABLE
 from pykafka_broker.cli.check import add_questions, questions
-from pykafka_broker.cli.commands import CommandParser
+from pykafka_broker.cli.commands import CommandParser, error_line
 from pykafka_broker.testing import BrokerError, ControlError, KafkaBroker, KafkaCluster, RemoteBroker
 from pykafka_broker.testing.history import Questions
 from pykafka_broker.testing.masking import mask_recording
@@ -65,8 +65,7 @@ def main(arguments: Sequence[str]) -> int:
             return 0
         return _played(read_recordings(options.recording), options, asked)
     except (OSError, ValueError, ControlError, BrokerError) as error:
-        where = f"{error.filename}: " if isinstance(error, OSError) and error.filename is not None else ""
-        print(f"pykafka-broker replay: {where}{getattr(error, 'strerror', None) or error}", file=sys.stderr)
+        print(f"pykafka-broker replay: {error_line(error)}", file=sys.stderr)
         return 1
 
 

@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pykafka_broker import __version__
 from pykafka_broker.addresses import address_text
 from pykafka_broker.broker.setup import Setup
-from pykafka_broker.cli.commands import BAD_USAGE, SUMMARIES, CommandParser, is_like_a_command, what_was_meant
+from pykafka_broker.cli.commands import (
+    BAD_USAGE,
+    SUMMARIES,
+    CommandParser,
+    error_line,
+    is_like_a_command,
+    what_was_meant,
+)
 from pykafka_broker.cli.log_lines import log_to_stderr
 from pykafka_broker.cli.settings import (
     ABSENT_MEMBER_MS,
@@ -281,10 +288,10 @@ def cannot_start(error: Exception) -> int:
 
 def reason_of(error: Exception) -> str:
     """Return a failure of the start in words, with the file where it has one."""
-    if isinstance(error, OSError) and error.strerror is not None:
-        told = f"{'' if error.filename is None else f'{error.filename}: '}{error.strerror}"
-        return f"{told} ({_holder_of(told)}; port 0 takes a free port)" if error.errno == errno.EADDRINUSE else told
-    return str(error)
+    told = error_line(error)
+    if isinstance(error, OSError) and error.errno == errno.EADDRINUSE:
+        return f"{told} ({_holder_of(told)}; port 0 takes a free port)"
+    return told
 
 
 def _holder_of(told: str) -> str:

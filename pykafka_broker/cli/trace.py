@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.cli.addresses import URL_VARIABLE, control_client
-from pykafka_broker.cli.commands import CommandParser
+from pykafka_broker.cli.commands import CommandParser, error_line
 from pykafka_broker.control.answers import SeenRequestAnswer
 from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.traffic.exchange import Exchange, decoded_request
@@ -60,11 +60,7 @@ def main(arguments: Sequence[str]) -> int:
     except BrokenPipeError:  # the reader has seen enough
         drop_output()
     except (OSError, ValueError, ControlError) as error:
-        where = getattr(error, "filename", None) or options.capture
-        reason = getattr(error, "strerror", None) or error
-        print(
-            f"pykafka-broker trace: {where}: {reason}" if where else f"pykafka-broker trace: {reason}", file=sys.stderr
-        )
+        print(f"pykafka-broker trace: {error_line(error, options.capture)}", file=sys.stderr)
         return 1
     return 0
 

@@ -193,7 +193,7 @@ class Client:
                 except (NotServed, Unsendable) as error:
                     raise _not_served(request, error, self._of_controllers) from None
                 except LinkError as error:
-                    self._check(error, request, until, call, repeatable)
+                    self._raise_if_final(error, request, until, call, repeatable)
                     self._log_silence(address, error, until)
                     if replaceable:
                         raise Unreached from error
@@ -238,7 +238,9 @@ class Client:
             _check_login(error)
             raise
 
-    def _check(self, error: LinkError, request: Message, until: int, call: str | None, repeatable: bool) -> None:
+    def _raise_if_final(
+        self, error: LinkError, request: Message, until: int, call: str | None, repeatable: bool
+    ) -> None:
         """Raise the error of an attempt, unless another attempt is to follow."""
         acted = isinstance(error, LinkBroken) or (isinstance(error, LinkTimeout) and error.sent)
         _check_login(error)

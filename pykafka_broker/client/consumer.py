@@ -284,7 +284,7 @@ class Consumer:
     def assign(self, partitions: Iterable[tuple[str, int]]) -> None:
         """Read the given partitions and no others; partitions assigned before keep the old position."""
         wanted = [TopicPartition(*each) for each in partitions]
-        time = self.settings.reset_time(self._client.clock.wall)
+        time = self._reset_time()
         self._positions = {each: self._positions.get(each) or _Position(time) for each in wanted}
         self._returned = {each: offset for each, offset in self._returned.items() if each in self._positions}
         self._arrived.set()  # somebody may be waiting in `poll`

@@ -463,6 +463,11 @@ class HeartbeatMembership:
         self._line = CoordinatorChannel(client, group_id)
         self._unresolved: Any | None = None  # the last assignment, while a topic id of it is unknown
 
+    @property
+    def ids(self) -> dict[str, bytes]:
+        """Return the ids of topics by name, of a topic that was created again the newest."""
+        return {name: topic_id for topic_id, name in self.names.items()}
+
     async def _beat(self, request: Message) -> Any | None:
         """Send a heartbeat and return the answer, None if the member has to try again. Raises KafkaError."""
         answer = await self._line.ask(request, self._client.request_timeout_ms, self._versions)
@@ -579,7 +584,7 @@ class ConsumerMembership(HeartbeatMembership):
         return await self._beat(request)
 
     def _owned(self) -> list[TopicPartitions]:
-        ids = {name: topic_id for topic_id, name in self.names.items()}
+        ids = self.ids
         return [TopicPartitions(ids[topic], indexes) for topic, indexes in by_topic(sorted(self._held)).items()]
 
     async def _reconcile(self, wanted: set[TopicPartition]) -> None:

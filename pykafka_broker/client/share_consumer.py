@@ -51,7 +51,7 @@ _PASSING = LEADER_ERRORS | {
     ErrorCode.COORDINATOR_NOT_AVAILABLE,
     ErrorCode.SHARE_SESSION_LIMIT_REACHED,
 }
-_Told = dict[TopicPartition, list[tuple[int, int]]]  # acknowledgements by offset, sorted
+_Acknowledgements = dict[TopicPartition, list[tuple[int, int]]]  # offsets with their kinds, sorted
 
 
 class Delivered(NamedTuple):
@@ -73,10 +73,10 @@ class _Session:
     def __init__(self, client: Client) -> None:
         self.epoch = _FIRST_EPOCH
         self.backoff = Backoff(client)
-        self.partitions: set[TopicPartition] = set()
+        self.partitions: set[tuple[bytes, int]] = set()  # by topic id: a topic that was created again has another
         self.acknowledged: dict[TopicPartition, dict[int, int]] = {}  # by offset
 
-    def pop_acknowledgements(self) -> _Told:
+    def pop_acknowledgements(self) -> _Acknowledgements:
         """Take out the acknowledgements to send, sorted."""
         found = {partition: sorted(kinds.items()) for partition, kinds in self.acknowledged.items()}
         self.acknowledged = {}
@@ -204,12 +204,12 @@ class ShareConsumer:
             self._fetches[leader] = asyncio.create_task(self._fetch(leader, partitions))
         for leader, session in self._sessions.items():  # without partitions of the member by now
             if session.acknowledged and session.epoch != _FIRST_EPOCH and leader not in self._fetches:
-                self._fetches[leader] = asyncio.create_task(self._tell(leader, session))
+                self._fetches[leader] = asyncio.create_task(self._send_remaining(leader, session))
 
     async def _fetch(self, leader: int, partitions: set[TopicPartition]) -> None:
         session = self._sessions.setdefault(leader, _Session(self._client))
-        told = session.pop_acknowledgements()
-        request = self._request(session, partitions, told)
+        sent = session.pop_acknowledgements()
+        request = self._request(session, partitions, sent)
         refused = False
         try:
             wait_ms = self._client.request_timeout_ms + self.settings.fetch_max_wait_ms
@@ -218,10 +218,10 @@ class ShareConsumer:
                     request, leader, versions=_VERSIONS, timeout_ms=wait_ms, line="fetch"
                 )
             except (ClientError, LinkError) as error:
-                self._report(told, error)
+                self._report(sent, error)
                 raise
-            self._report(told, answer)
-            self._fetched(answer, session, partitions, told)
+            self._report(sent, answer)
+            self._fetched(answer, session, request)
             codes = (each.error_code for topic in answer.responses for each in topic.partitions)
             refused = bool(answer.error_code) or any(codes)
         except LinkError as error:
@@ -240,16 +240,18 @@ class ShareConsumer:
                 session.backoff.reset()
             del self._fetches[leader]
 
-    def _request(self, session: _Session, partitions: set[TopicPartition], told: _Told) -> ShareFetchRequest:
+    def _request(
+        self, session: _Session, partitions: set[TopicPartition], sent: _Acknowledgements
+    ) -> ShareFetchRequest:
         settings = self.settings
 
         def fetched(each: TopicPartition) -> FetchPartition:
-            batches = [AcknowledgementBatch(offset, offset, [kind]) for offset, kind in told.get(each, ())]
+            batches = [AcknowledgementBatch(offset, offset, [kind]) for offset, kind in sent.get(each, ())]
             return FetchPartition(each.partition, acknowledgement_batches=batches)
 
-        topics = by_topic((each.topic, fetched(each)) for each in sorted(partitions | told.keys()))
-        gone = by_topic(sorted(session.partitions - partitions - told.keys()))
-        ids = {name: topic_id for topic_id, name in self._member.names.items()}
+        ids, named = self._member.ids, sorted(partitions | sent.keys())
+        topics = by_topic((ids[each.topic], fetched(each)) for each in named)
+        gone = by_topic(sorted(session.partitions.difference((ids[topic], index) for topic, index in named)))
         return ShareFetchRequest(
             self.group_id,
             self._member.member_id,
@@ -259,8 +261,8 @@ class ShareConsumer:
             settings.fetch_max_bytes,
             settings.max_poll_records,
             settings.max_poll_records,
-            topics=[FetchTopic(ids[name], each) for name, each in topics.items()],
-            forgotten_topics_data=[ForgottenTopic(ids[name], each) for name, each in gone.items()],
+            topics=[FetchTopic(*each) for each in topics.items()],
+            forgotten_topics_data=[ForgottenTopic(*each) for each in gone.items()],
         )
 
     def _end_session(self, session: _Session, error: ClientError | LinkError) -> None:
@@ -268,9 +270,7 @@ class ShareConsumer:
         session.epoch, session.partitions = _FIRST_EPOCH, set()
         self._report(session.pop_acknowledgements(), error)
 
-    def _fetched(
-        self, answer: ShareFetchResponse, session: _Session, partitions: set[TopicPartition], told: _Told
-    ) -> None:
+    def _fetched(self, answer: ShareFetchResponse, session: _Session, request: ShareFetchRequest) -> None:
         if answer.error_code in _SESSION_GONE:
             self._end_session(session, KafkaError(answer.error_code))
             return
@@ -279,7 +279,9 @@ class ShareConsumer:
         if answer.error_code and session.epoch == _FIRST_EPOCH:
             return  # no session was opened
         session.epoch += 1
-        session.partitions = partitions | told.keys()  # until a request names those that are not wanted any more
+        session.partitions = {
+            (topic.topic_id, each.partition_index) for topic in request.topics for each in topic.partitions
+        }
         names = self._member.names
         for topic in answer.responses:
             for each in topic.partitions:
@@ -302,7 +304,7 @@ class ShareConsumer:
             for each in data.acquired_records
             for offset in range(each.first_offset, each.last_offset + 1)
         }
-        told, others = dict[int, int](), RELEASE
+        kinds, others = dict[int, int](), RELEASE
         try:
             for batch in batches_of(partition, data.records, (), self.settings.check_crcs):
                 try:
@@ -314,16 +316,16 @@ class ShareConsumer:
                     self._errors.append(error)
                     for offset in [each for each in held if each < batch.next_offset]:
                         del held[offset]
-                        told[offset] = REJECT
+                        kinds[offset] = REJECT
             others = GAP
         finally:
-            told.update(dict.fromkeys(held, others))
-            if told:
-                session.acknowledged.setdefault(partition, {}).update(told)
+            kinds.update(dict.fromkeys(held, others))
+            if kinds:
+                session.acknowledged.setdefault(partition, {}).update(kinds)
 
     # -- acknowledging
 
-    async def _tell(self, leader: int, session: _Session) -> None:
+    async def _send_remaining(self, leader: int, session: _Session) -> None:
         """Send the acknowledgements to a leader from whom nothing is fetched any more."""
         try:
             await self._send_acknowledgements(leader, session)
@@ -340,36 +342,36 @@ class ShareConsumer:
             self._end_session(session, error)
 
     async def _acknowledge(self, leader: int, session: _Session, epoch: int) -> None:
-        told = session.pop_acknowledgements()
-        ids = {name: topic_id for topic_id, name in self._member.names.items()}
-        topics = [AcknowledgeTopic(ids[name], each) for name, each in _acknowledgements(told)]
-        renews = any(kind == RENEW for kinds in told.values() for _, kind in kinds)
+        sent = session.pop_acknowledgements()
+        ids = self._member.ids
+        topics = [AcknowledgeTopic(ids[name], each) for name, each in _acknowledgements(sent)]
+        renews = any(kind == RENEW for kinds in sent.values() for _, kind in kinds)
         request = ShareAcknowledgeRequest(self.group_id, self._member.member_id, epoch, renews, topics)
         try:
             answer: ShareAcknowledgeResponse = await self._client.ask_once(
                 request, leader, versions=_RENEWING if renews else _VERSIONS, timeout_ms=_LAST_MS, line="fetch"
             )
         except (ClientError, LinkError) as error:
-            self._report(told, error)
+            self._report(sent, error)
             raise
-        self._report(told, answer)
+        self._report(sent, answer)
         if answer.error_code in _SESSION_GONE:
             self._end_session(session, KafkaError(answer.error_code))
         else:
             session.epoch += 1
 
     def _report(
-        self, told: _Told, outcome: ShareFetchResponse | ShareAcknowledgeResponse | ClientError | LinkError
+        self, sent: _Acknowledgements, outcome: ShareFetchResponse | ShareAcknowledgeResponse | ClientError | LinkError
     ) -> None:
         """Tell the caller of each partition whether the acknowledgements count; renewed records come again."""
         if isinstance(outcome, ClientError | LinkError):
             error = outcome if isinstance(outcome, ClientError) else KafkaError(ErrorCode.NETWORK_EXCEPTION)
-            refused: dict[TopicPartition, ClientError] = dict.fromkeys(told, error)
+            refused: dict[TopicPartition, ClientError] = dict.fromkeys(sent, error)
         elif outcome.error_code:
-            refused = dict.fromkeys(told, KafkaError(outcome.error_code, outcome.error_message))
+            refused = dict.fromkeys(sent, KafkaError(outcome.error_code, outcome.error_message))
         else:
             refused = dict(_refused(outcome, self._member.names))
-        for partition, kinds in told.items():
+        for partition, kinds in sent.items():
             renewed = [self._renewed.pop((partition, offset), None) for offset, kind in kinds if kind == RENEW]
             if partition not in refused:
                 self._waiting.extend(filter(None, renewed))
@@ -392,8 +394,8 @@ def _refused(
                 yield TopicPartition(names[topic.topic_id], each.partition_index), KafkaError(code, message)
 
 
-def _acknowledgements(told: _Told) -> Iterable[tuple[str, list[AcknowledgePartition]]]:
+def _acknowledgements(sent: _Acknowledgements) -> Iterable[tuple[str, list[AcknowledgePartition]]]:
     return by_topic(
         (topic, AcknowledgePartition(index, [Acknowledged(offset, offset, [kind]) for offset, kind in kinds]))
-        for (topic, index), kinds in sorted(told.items())
+        for (topic, index), kinds in sorted(sent.items())
     ).items()

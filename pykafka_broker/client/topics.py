@@ -91,14 +91,14 @@ async def describe_topics(
         limit: the most partitions in one answer.
         by_id: the user named ids: Kafka's client asks for metadata then, which has no eligible leader replicas.
     """
-    if by_id:
-        return await _by_metadata(client, sorted(names))
-    try:
-        return await _by_partitions(client, sorted(names), limit)
-    except KafkaError as error:
-        if error.code != ErrorCode.UNSUPPORTED_VERSION:
-            raise
-        return await _by_metadata(client, sorted(names))
+    wanted = sorted(names)
+    if not by_id:
+        try:
+            return await _by_partitions(client, wanted, limit)
+        except KafkaError as error:
+            if error.code != ErrorCode.UNSUPPORTED_VERSION:
+                raise
+    return await _by_metadata(client, wanted)
 
 
 async def _by_partitions(client: Client, names: list[str], limit: int) -> dict[str, TopicView]:

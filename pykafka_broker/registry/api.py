@@ -176,14 +176,12 @@ Handler = Callable[[Call], Json | Awaitable[Json]]
 def list_subjects(call: Call) -> Json:
     prefix, only = call.query.get("subjectPrefix", subjects.ANY_CONTEXT), call.flag("deletedOnly")
     state, deleted = call.registry.state, call.flag("deleted")
-    return call.page(
-        [
-            name
-            for name in state.subjects()
-            if subjects.has_prefix(name, prefix)
-            and (bool(state.versions(name)) != only if only or not deleted else True)
-        ]
-    )
+
+    def is_listed(name: str) -> bool:
+        is_deleted = not state.versions(name)
+        return is_deleted if only else deleted or not is_deleted
+
+    return call.page([name for name in state.subjects() if subjects.has_prefix(name, prefix) and is_listed(name)])
 
 
 async def find_schema(call: Call) -> Json:

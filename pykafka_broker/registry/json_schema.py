@@ -44,17 +44,17 @@ class Subschema(NamedTuple):
     document: SchemaDocument
 
     def at(self, schema: Json) -> Subschema:
-        return Subschema(schema, self.document)
+        """Return a schema of the document. A keyword that the draft lacks may have any value, which says nothing."""
+        return Subschema(schema if isinstance(schema, dict | bool) else True, self.document)
 
-    def rest(self, word: str) -> Subschema:
-        """Return the schema under a keyword like `additionalProperties`, for values that no other keyword covers.
-
-        Without the keyword any value is valid.
-        """
-        return self.at(self.schema.get(word, True))
+    @property
+    def additional(self) -> Subschema:
+        """Return the schema of the properties that no other keyword covers."""
+        return self.at(self.schema.get("additionalProperties", True))
 
     def listed(self, word: str) -> list[Subschema]:
-        return [self.at(each) for each in self.schema.get(word, ())]
+        found = self.schema.get(word)
+        return [self.at(each) for each in found] if isinstance(found, list) else []
 
     def named(self, word: str) -> dict[str, Subschema]:
         """Return the schemas by name in the object under a keyword."""
@@ -121,6 +121,8 @@ class SchemaDocument:
                 found = found[int(key)]
             else:
                 raise InvalidSchema(f"the reference {reference} leads nowhere")
+        if not isinstance(found, dict | bool):
+            raise InvalidSchema(f"the reference {reference} leads to no schema")
         return Subschema(found, self)
 
 
@@ -218,7 +220,7 @@ def _added(comparison: Comparison, old: Subschema, now: Subschema, name: str, re
 
 
 def _is_open_model(node: Subschema) -> bool:
-    return not node.schema.get("patternProperties") and node.rest("additionalProperties").schema in (True, {})
+    return not node.schema.get("patternProperties") and node.additional.schema in (True, {})
 
 
 def _schema_for(comparison: Comparison, node: Subschema, name: str) -> Subschema | None:
@@ -231,7 +233,7 @@ def _schema_for(comparison: Comparison, node: Subschema, name: str) -> Subschema
             return found
     if _is_open_model(node):
         return node.at(True)
-    rest = node.rest("additionalProperties")
+    rest = node.additional
     return None if isinstance(rest.schema, bool) else rest
 
 
@@ -254,7 +256,7 @@ class NamePattern:
 
 def _compare_rest(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
     """Compare the schemas of unnamed properties."""
-    was, now = old.rest("additionalProperties"), new.rest("additionalProperties")
+    was, now = old.additional, new.additional
     where = f"{path}/additionalProperties"
     if now.schema is False and was.schema is not False:
         return [reason("ADDITIONAL_PROPERTIES_REMOVED", where)]
@@ -271,8 +273,8 @@ def _compare_dependencies(comparison: Comparison, old: Subschema, new: Subschema
         if isinstance(now, list):
             if not isinstance(was, list):
                 found.append(reason("DEPENDENCY_ARRAY_ADDED", where))
-            elif not set(now) <= set(was):
-                kind = "EXTENDED" if set(was) < set(now) else "CHANGED"
+            elif not _texts(now) <= _texts(was):
+                kind = "EXTENDED" if _texts(was) < _texts(now) else "CHANGED"
                 found.append(reason(f"DEPENDENCY_ARRAY_{kind}", where))
         elif was is None or isinstance(was, list):
             found.append(reason("DEPENDENCY_SCHEMA_ADDED", where))
@@ -283,7 +285,8 @@ def _compare_dependencies(comparison: Comparison, old: Subschema, new: Subschema
 
 def _dependencies(schema: dict[str, Json]) -> dict[str, Json]:
     words = ("dependencies", "dependentRequired", "dependentSchemas")
-    return {name: value for word in words for name, value in schema.get(word, {}).items()}
+    found = (schema.get(word) for word in words)
+    return {name: value for each in found if isinstance(each, dict) for name, value in each.items()}
 
 
 def _compare_array(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
@@ -318,8 +321,11 @@ def _items(node: Subschema) -> tuple[list[Subschema], Subschema]:
 
 
 def _required(schema: dict[str, Json]) -> set[str]:
-    found = schema.get("required", [])
-    return set(found) if isinstance(found, list) else set()
+    return _texts(schema.get("required"))
+
+
+def _texts(found: Json) -> set[str]:
+    return {each for each in found if isinstance(each, str)} if isinstance(found, list) else set()
 
 
 def _has_default(node: Subschema) -> bool:
@@ -384,8 +390,8 @@ def _compare_products(comparison: Comparison, old: Subschema, new: Subschema, pa
 
 def _sum(node: Subschema) -> tuple[str, list[Subschema]] | None:
     for word in _SUMS:
-        if word in node.schema:
-            return word, node.listed(word)
+        if parts := node.listed(word):
+            return word, parts
     return None
 
 
@@ -541,8 +547,8 @@ def is_open(schema: Json) -> bool:
 def _types(schema: dict[str, Json]) -> set[str] | None:
     """Return the allowed types, None for all."""
     found = schema.get("type")
-    types = {found} if isinstance(found, str) else set(found) if isinstance(found, list) else None
-    return types | {"integer"} if types is not None and "number" in types else types
+    types = {found} if isinstance(found, str) else _texts(found)
+    return types | {"integer"} if "number" in types else types or None
 
 
 def _compare_types(comparison: Comparison, old: Subschema, new: Subschema, path: str) -> list[str]:
@@ -625,7 +631,7 @@ def _limits(
 def _number(schema: dict[str, Json], word: str) -> float | None:
     found = schema.get(word)
     if found is True:  # draft 4: `exclusiveMaximum: true` makes `maximum` an exclusive limit
-        return _number(schema, word.removeprefix("exclusive").lower())
+        found = schema.get(word.removeprefix("exclusive").lower())
     return found if type(found) in (int, float) else None
 
 
@@ -641,7 +647,7 @@ def _pattern(before: dict[str, Json], after: dict[str, Json], path: str) -> list
 
 
 def _multiple_of(before: dict[str, Json], after: dict[str, Json], path: str) -> list[str]:
-    old, new = _number(before, "multipleOf"), _number(after, "multipleOf")
+    old, new = (_number(each, "multipleOf") or None for each in (before, after))
     if new is None or (old is not None and _is_multiple(old, new)):
         return []
     kind = "ADDED" if old is None else "EXPANDED" if _is_multiple(new, old) else "CHANGED"

@@ -68,24 +68,13 @@ def schema_value(version: Version) -> bytes:
     return json_bytes(value | with_kind(schema) | {"schema": schema.text, "deleted": version.deleted})
 
 
-def config_key(subject: str | None) -> bytes:
-    return json_bytes({"keytype": CONFIG, "subject": subject, "magic": 0})
-
-
-def mode_key(subject: str | None) -> bytes:
-    return json_bytes({"keytype": MODE, "subject": subject, "magic": 0})
-
-
-def delete_subject_key(subject: str) -> bytes:
-    return json_bytes({"keytype": DELETE_SUBJECT, "subject": subject, "magic": 0})
+def subject_key(kind: str, subject: str | None) -> bytes:
+    """Return the key of a config, a mode or a deletion. kind: the `keytype`. The subject None is all subjects."""
+    return json_bytes({"keytype": kind, "subject": subject, "magic": 0})
 
 
 def delete_subject_value(subject: str, last_version: int) -> bytes:
     return json_bytes({"subject": subject, "version": last_version})
-
-
-def clear_subject_key(subject: str | None) -> bytes:
-    return json_bytes({"keytype": CLEAR_SUBJECT, "subject": subject, "magic": 0})
 
 
 def clear_subject_value(subject: str | None) -> bytes:
@@ -153,7 +142,6 @@ def _reference(fields: Json) -> Reference:
 
 
 def json_bytes(fields: Json) -> bytes:
-    """Return a key, or the value of a config or a mode."""
     return _text_bytes(write_json(fields))
 
 

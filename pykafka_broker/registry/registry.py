@@ -162,7 +162,7 @@ class Registry:
                 await self.topic.write([(key, None) for key in (*keys, *self._keys_beside(subject))])
                 return [each.version for each in versions]
             value = records.delete_subject_value(subject, versions[-1].version)
-            await self.topic.write([(records.delete_subject_key(subject), value)])
+            await self.topic.write([(records.subject_key(records.DELETE_SUBJECT, subject), value)])
             return [each.version for each in there]
 
     # -- parts
@@ -299,7 +299,7 @@ class Registry:
 
     def _keys_beside(self, subject: str) -> list[bytes]:
         """Return the keys that go with the last version of a subject."""
-        return [records.delete_subject_key(subject), *self.settings.keys_of(subject)]
+        return [records.subject_key(records.DELETE_SUBJECT, subject), *self.settings.keys_of(subject)]
 
     def _nobody_needs(self, versions: list[Version]) -> None:
         """Check for references to any of the versions. Raises RegistryError."""

@@ -104,7 +104,7 @@ class RegistrySettings:
             self.must_be_writable(subject)
             config = self._topic.state().configs.get(subject, {}) | fields
             kept = {name: value for name, value in config.items() if value is not None}
-            await self._topic.write([(records.config_key(subject), records.json_bytes(kept))])
+            await self._topic.write([(records.subject_key(records.CONFIG, subject), records.json_bytes(kept))])
 
     async def delete_config(self, subject: str | None) -> Config:
         """Delete a config and return the old fields. Raises RegistryError without any."""
@@ -113,7 +113,7 @@ class RegistrySettings:
             if subject is not None and subject not in self._topic.state().configs:
                 raise problems.NO_SUBJECT(subject)
             was = self.config(subject, or_default=False)
-            await self._topic.write([(records.config_key(subject), None)])
+            await self._topic.write([(records.subject_key(records.CONFIG, subject), None)])
             return was
 
     async def set_mode(self, subject: str | None, mode: str, force: bool) -> None:
@@ -126,9 +126,9 @@ class RegistrySettings:
             if mode.upper() == IMPORT and not force and known and self.mode(subject, or_default=True) != IMPORT:
                 if any(state.versions(each) for each in known):
                     raise problems.NOT_PERMITTED("Cannot import since found existing subjects")
-                cleared = [(records.clear_subject_key(subject), records.clear_subject_value(subject))]
+                cleared = [(records.subject_key(records.CLEAR_SUBJECT, subject), records.clear_subject_value(subject))]
             value = records.json_bytes({"mode": mode.upper()})
-            await self._topic.write([*cleared, (records.mode_key(subject), value)])
+            await self._topic.write([*cleared, (records.subject_key(records.MODE, subject), value)])
 
     async def delete_mode(self, subject: str | None, recursive: bool) -> str | None:
         """Delete a mode and return the old mode.
@@ -145,7 +145,7 @@ class RegistrySettings:
                 raise problems.NO_SUBJECT(subject)
             was = modes.get(subject) if recursive else self.mode(subject, or_default=False)
             below = [each for each in modes if each != subject and subject in scopes_of(each)] if recursive else []
-            await self._topic.write([(records.mode_key(each), None) for each in [subject, *below]])
+            await self._topic.write([(records.subject_key(records.MODE, each), None) for each in [subject, *below]])
             return was
 
     def imports(self, subject: str) -> bool:
@@ -168,8 +168,8 @@ class RegistrySettings:
     def keys_of(self, subject: str) -> list[bytes]:
         """Return the topic's keys with settings of a subject."""
         state = self._topic.state()
-        keys = [records.config_key(subject)] if subject in state.configs else []
-        return keys + ([records.mode_key(subject)] if subject in state.modes else [])
+        keys = [records.subject_key(records.CONFIG, subject)] if subject in state.configs else []
+        return keys + ([records.subject_key(records.MODE, subject)] if subject in state.modes else [])
 
 
 def read_config(body: Any) -> Config:

@@ -28,7 +28,7 @@ from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 # -- flags
 
 
-_SAID_BY = {
+_RESOURCE_FLAGS = {
     "topic": AclResourceType.TOPIC,
     "group": AclResourceType.GROUP,
     "transactional_id": AclResourceType.TRANSACTIONAL_ID,
@@ -56,7 +56,8 @@ class Nonsense(Exception):
     """A senseless value, which Kafka's tool finds late and reports on standard output."""
 
 
-def add_flags(parser: ToolParser) -> None:
+def options(parser: ToolParser) -> None:
+    parser.add_connection(controllers=True)
     parser.option("--list", "list the ACLs of the named resources, or of all")
     parser.option("--add", "add ACLs")
     parser.option("--remove", "remove ACLs")
@@ -114,7 +115,7 @@ def patterns(options: argparse.Namespace, *, needed: bool) -> list[ResourcePatte
     """
     kind = _pattern_type(options.resource_pattern_type)
     found = []
-    for flag, resource in _SAID_BY.items():
+    for flag, resource in _RESOURCE_FLAGS.items():
         of = PatternType.LITERAL if resource is AclResourceType.USER else kind
         found += [ResourcePattern(resource, name.strip(), of) for name in getattr(options, flag) or ()]
     if kind is PatternType.LITERAL and (options.cluster or options.idempotent):
@@ -136,7 +137,12 @@ def to_add(options: argparse.Namespace) -> Wanted:
 
 
 def to_remove(options: argparse.Namespace) -> Wanted:
-    """Return the entries to remove for each resource, as `to_add`; no entries stand for all of a resource."""
+    """Return the entries to remove for each resource; an empty list stands for all entries of the resource.
+
+    Raises:
+        ToolUsageError: no resource is named, or a resource lacks an operation.
+        Nonsense: a value makes no sense.
+    """
     named = patterns(options, needed=True)
     if not (options.producer or options.consumer):
         entries = _entries(options, _operations(options))
@@ -154,7 +160,7 @@ def to_remove(options: argparse.Namespace) -> Wanted:
 
 
 def principals(given: Iterable[str] | None) -> list[str]:
-    """Return the given principals, or all users for none. Raises Nonsense."""
+    """Return the given principals. Raises Nonsense."""
     found = [each.strip() for each in given or ()]
     try:
         for each in found:
@@ -203,11 +209,6 @@ def _pattern_type(text: str) -> PatternType:
 
 
 _FAILED = "Error while executing ACL command: "
-
-
-def options(parser: ToolParser) -> None:
-    parser.add_connection(controllers=True)
-    add_flags(parser)
 
 
 async def run(tool: Tool) -> int:

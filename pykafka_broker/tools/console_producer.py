@@ -178,7 +178,7 @@ _WARNING = "Warning: --{} is deprecated and will be removed in a future version.
 _UNTIL_5 = "Warning: --{} is deprecated and will be removed in Apache Kafka 5.0. Use --{} instead."
 _OLD = Old("producer.config", "producer-property", _WARNING)
 _READER = "org.apache.kafka.tools.LineMessageReader"
-_NUMBERS = {  # flag: (property, default of the tool)
+_NUMBERS = {  # flag: property and the tool's default
     "batch_size": ("batch.size", 16_384),
     "max_memory_bytes": ("buffer.memory", 33_554_432),
     "max_block_ms": ("max.block.ms", 60_000),
@@ -238,7 +238,8 @@ async def run(tool: Tool) -> int:
 def _properties(tool: Tool) -> dict[str, str]:
     """Return the producer's properties: flags win over the file, and the file over the tool's defaults."""
     found, options = tool.properties_of(_OLD), vars(tool.options)
-    for flag, (key, default) in _NUMBERS.items():
+    texts = {"compression_codec": ("compression.type", "none"), "request_required_acks": ("acks", "-1")}
+    for flag, (key, default) in (_NUMBERS | texts).items():
         if options[flag] is not None:
             found[key] = str(options[flag])
         else:
@@ -246,14 +247,6 @@ def _properties(tool: Tool) -> dict[str, str]:
     tool.deprecated("max-partition-memory-bytes", "batch-size", _UNTIL_5)
     if options["max_partition_memory_bytes"] is not None:
         found["batch.size"] = str(options["max_partition_memory_bytes"])
-    for flag, key, fallback in (
-        ("compression_codec", "compression.type", "none"),
-        ("request_required_acks", "acks", "-1"),
-    ):
-        if options[flag] is not None:
-            found[key] = options[flag]
-        else:
-            found.setdefault(key, fallback)
     if not found["compression.type"]:  # an empty codec is the flag without a value, an empty property is none
         found["compression.type"] = "none" if options["compression_codec"] is None else "gzip"
     found.setdefault("client.id", "console-producer")

@@ -6,6 +6,7 @@ Rule: errors of groups are printed on standard output, and the exit code is 0 al
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 
 from pykafka_broker.client.cluster import Client
@@ -16,6 +17,7 @@ from pykafka_broker.client.groups import (
     Committed,
     GroupView,
     committed_offsets,
+    delete_group,
     describe_consumer_groups,
     list_groups,
 )
@@ -146,7 +148,6 @@ def _state(tool: Tool, group: GroupView) -> common.Row:
 # -- the tool
 
 
-_ACTIONS = ("list", "describe", "delete", "reset_offsets", "delete_offsets", "validate_regex")
 _STATES = ("PreparingRebalance", "CompletingRebalance", "Stable", "Dead", "Empty", "Assigning", "Reconciling")
 _KINDS = (CLASSIC, CONSUMER)
 _RESET_BEFORE_5 = (
@@ -166,7 +167,7 @@ def options(parser: ToolParser) -> None:
 
 
 async def run(tool: Tool) -> int:
-    action = tool.one_of(*_ACTIONS, last=", ")
+    action = tool.one_of(*_DONE_BY, "validate_regex", last=", ")
     if action == "validate_regex":
         return _validate_regex(tool)
     tool.required("bootstrap_server")
@@ -235,7 +236,17 @@ async def _group_ids(tool: Tool, client: Client) -> list[str]:
 
 
 async def _delete(tool: Tool, client: Client) -> None:
-    await common.delete_groups(tool, client, await _group_ids(tool, client), "consumer")
+    groups = await _group_ids(tool, client)
+    failed: dict[str, str] = {}
+
+    async def delete(group: str) -> None:
+        try:
+            await delete_group(client, group)
+        except ClientError as error:
+            failed[group] = error.java
+
+    await asyncio.gather(*map(delete, groups))
+    common.print_deleted(tool, groups, failed, "consumer")
 
 
 async def _delete_offsets(tool: Tool, client: Client) -> None:

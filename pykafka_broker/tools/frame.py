@@ -38,9 +38,8 @@ from pykafka_broker.tools.progress import INVISIBLE, Bar, bar
 FAILED = 1  # wrong usage too, as with Kafka's scripts
 INTERRUPTED = 130
 _GLADLY_HELPING = ("features", "metadata-quorum", "mirror")  # their --help ends with 0, as in Kafka
-_HELPING_AT_ONCE = (  # without any flag, with 0
-    *("producer-perf-test", "verifiable-consumer", "verifiable-producer", "verifiable-share-consumer"),
-)
+# Without any flag they print their help, and end with 0.
+_HELPING_AT_ONCE = ("producer-perf-test", "verifiable-consumer", "verifiable-producer", "verifiable-share-consumer")
 _BY_ARGPARSE4J = ("cluster", "transactions", *_GLADLY_HELPING, *_HELPING_AT_ONCE)
 _LOG = logging.getLogger("pykafka_broker")
 _SILENT = logging.NullHandler()
@@ -236,12 +235,15 @@ def _dashed(flag: str) -> str:
     return flag.replace("_", "-")
 
 
+_DEPRECATED = "Option --{} is deprecated and will be removed in a future version. Use --{} instead."
+
+
 class Old(NamedTuple):
     """Deprecated names of `--command-config` and `--command-property`. says: the warning."""
 
     config: str
     property: str
-    says: str = "Option --{} is deprecated and will be removed in a future version. Use --{} instead."
+    says: str = _DEPRECATED
 
 
 def _dest(flag: str) -> str:
@@ -355,7 +357,7 @@ class Tool:
             if self.given(flag) and self.given(other):
                 raise conflict(flag, other)
 
-    def deprecated(self, flag: str, instead: str, says: str = Old("", "").says) -> None:
+    def deprecated(self, flag: str, instead: str, says: str = _DEPRECATED) -> None:
         """Print on standard output, as Kafka's scripts do, if the deprecated `flag` was used."""
         if self.given(_dest(flag)):
             self.print(says.format(flag, instead))

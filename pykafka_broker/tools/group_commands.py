@@ -8,7 +8,6 @@ missing value at the end of a line is empty or 0.
 
 from __future__ import annotations
 
-import asyncio
 import csv
 import io
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
@@ -270,20 +269,6 @@ _OF_GROUPS = {
     ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ErrorCode.NON_EMPTY_GROUP,
 }
-
-
-async def delete_groups(tool: Tool, client: Client, groups: Sequence[str], kind: str) -> None:
-    """Delete groups and print the outcome. kind: the kind of group, for the output."""
-    failed: dict[str, ClientError] = {}
-
-    async def delete(group: str) -> None:
-        try:
-            await delete_group(client, group, call=f"delete{kind.capitalize()}Groups")
-        except ClientError as error:
-            failed[group] = error
-
-    await asyncio.gather(*map(delete, groups))
-    print_deleted(tool, groups, {group: error.java for group, error in failed.items()}, kind)
 
 
 async def delete_listed_groups(

@@ -70,12 +70,8 @@ def _print_results(tool: Tool, kind: str, answer: Any) -> int:
     if failed:
         tool.warn(f"{len(failed)} replica(s) could not be elected")
     tool.result = [
-        {
-            "topic": partition.topic,
-            "partition": partition.partition,
-            "elected": code == ErrorCode.NONE,
-            "error": None if code == ErrorCode.NONE else ErrorCode(code).name,
-        }
+        partition._asdict()
+        | {"elected": code == ErrorCode.NONE, "error": ErrorCode(code).name if code != ErrorCode.NONE else None}
         for partition, code, _ in results
     ]
     return FAILED if failed else 0

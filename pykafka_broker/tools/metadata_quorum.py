@@ -24,7 +24,6 @@ from pykafka_broker.protocol.runtime import ZERO_UUID, parse_uuid_text, uuid_tex
 from pykafka_broker.tools.frame import Tool, ToolParser, ToolUsageError
 
 _COLUMNS = ("NodeId", "DirectoryId", "LogEndOffset", "Lag", "LastFetchTimestamp", "LastCaughtUpTimestamp", "Status")
-_ENDPOINT = "is no endpoint of a controller"
 
 
 def options(parser: ToolParser) -> None:
@@ -152,21 +151,23 @@ async def _remove(tool: Tool) -> None:
         directory_id = parse_uuid_text(options.controller_directory_id)
     except ValueError as error:
         raise ToolUsageError(f"Failed to parse --controller-directory-id: {error}") from None
-    removed, unregistered = "Removed", "Unregistered"
-    if options.dry_run:
-        removed, unregistered = "DRY RUN of removing", "DRY RUN of unregistering"
     tool.result = {"id": node_id, "directory_id": options.controller_directory_id, "removed": not options.dry_run}
-    async with nullcontext() if options.dry_run else tool.connect() as client:
-        if client is not None:
-            with _hint(f"remove KRaft voter {node_id}", node_id) if options.unregister else nullcontext():
-                await remove_voter(client, node_id, directory_id)
-        tool.print(f"{removed} KRaft controller {node_id} with directory id {options.controller_directory_id}")
+    if options.unregister:
+        tool.result["unregistered"] = not options.dry_run
+    removed = f"KRaft controller {node_id} with directory id {options.controller_directory_id}"
+    if options.dry_run:
+        tool.print(f"DRY RUN of removing {removed}")
         if options.unregister:
-            if client is not None:
-                with _hint(f"unregister controller {node_id}", node_id):
-                    await unregister_controller(client, node_id)
-            tool.result["unregistered"] = not options.dry_run
-            tool.print(f"{unregistered} KRaft controller {node_id}")
+            tool.print(f"DRY RUN of unregistering KRaft controller {node_id}")
+        return
+    async with tool.connect() as client:
+        with _hint(f"remove KRaft voter {node_id}", node_id) if options.unregister else nullcontext():
+            await remove_voter(client, node_id, directory_id)
+        tool.print(f"Removed {removed}")
+        if options.unregister:
+            with _hint(f"unregister controller {node_id}", node_id):
+                await unregister_controller(client, node_id)
+            tool.print(f"Unregistered KRaft controller {node_id}")
 
 
 @contextmanager
@@ -193,13 +194,9 @@ async def _add(tool: Tool) -> None:
         async with tool.connect() as client:
             await add_voter(client, node_id, parse_uuid_text(directory_id), endpoints)
     listed = [_spelt(each) for each in endpoints]
-    tool.result = {
-        "id": node_id,
-        "directory_id": directory_id,
-        "endpoints": listed,
-        "added": not tool.options.dry_run,
-    }
-    done = "DRY RUN of adding" if tool.options.dry_run else "Added"
+    added = not tool.options.dry_run
+    tool.result = {"id": node_id, "directory_id": directory_id, "endpoints": listed, "added": added}
+    done = "Added" if added else "DRY RUN of adding"
     tool.print(f"{done} controller {node_id} with directory id {directory_id} and endpoints: {', '.join(listed)}")
 
 
@@ -247,5 +244,5 @@ def _endpoint(text: str) -> RaftVoterEndpoint:
     name, scheme, rest = text.partition("://")
     host, port = split_address(rest)
     if not scheme or ":" not in rest or not port.isascii() or not port.isdigit():
-        raise Unusable(f"{text} {_ENDPOINT}")
+        raise Unusable(f"{text} is no endpoint of a controller")
     return RaftVoterEndpoint(name, host or "localhost", int(port))

@@ -137,11 +137,9 @@ def _parts(topology: TopologyDescription) -> list[tuple[str, str, list[_Node]]]:
     """Return subtopologies, and behind them global stores: id, a note, and nodes with their predecessors."""
     found = [(each.subtopology_id, "", _nodes(each.nodes)) for each in topology.subtopologies]
     for index, store in enumerate(topology.global_stores, len(found)):
-        found.append((str(index), _OF_GLOBAL_STORE, _nodes([store.source, store.processor])))
+        note = " for global store (will not generate tasks)"
+        found.append((str(index), note, _nodes([store.source, store.processor])))
     return found
-
-
-_OF_GLOBAL_STORE = " for global store (will not generate tasks)"
 
 
 def _nodes(nodes: Sequence[TopologyDescriptionNode]) -> list[_Node]:

@@ -172,7 +172,6 @@ async def _reassignments(
 
 FAILURE = "Error while executing topic command : "
 
-_ACTIONS = ("list", "describe", "create", "alter", "delete")
 _COLLIDING = (
     "WARNING: Due to limitations in metric names, topics with a period ('.') or underscore ('_') could collide. "
     "To avoid issues it is best to use either, but not both."
@@ -212,9 +211,8 @@ def options(parser: ToolParser) -> None:
 
 
 async def run(tool: Tool) -> int:
-    _check(tool)
+    act = _RUN[_check(tool)]
     client = tool.connect()
-    act = _RUN[tool.one_of(*_ACTIONS)]
     try:
         async with client:
             await act(tool, client)
@@ -223,9 +221,9 @@ async def run(tool: Tool) -> int:
     return 0
 
 
-def _check(tool: Tool) -> None:
-    """Check which flags go together. Raises ToolUsageError."""
-    action = tool.one_of(*_ACTIONS)
+def _check(tool: Tool) -> str:
+    """Return the action, and check which flags go with it. Raises ToolUsageError."""
+    action = tool.one_of(*_RUN)
     if action not in ("list", "describe"):
         tool.required("topic")
     tool.only_with("partitions", "create", "alter")
@@ -245,6 +243,7 @@ def _check(tool: Tool) -> None:
         tool.never_with(flag, _OVERRIDES)
     if action == "alter":
         tool.required("partitions")
+    return action
 
 
 async def _list(tool: Tool, client: Client) -> None:

@@ -7,7 +7,8 @@ partition in a transaction.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from pykafka_broker.client.cluster import Client
@@ -172,9 +173,7 @@ async def find_hanging(
     client: Client, partitions: Collection[TopicPartition], oldest_ms: int, broker_id: int | None
 ) -> list[Open]:
     """Return open transactions with nothing new since `oldest_ms`. Raises ClientError."""
-    if not partitions:
-        return []
-    opened = await _long_open(client, partitions, oldest_ms, broker_id)
+    opened = await _long_open(client, partitions, oldest_ms, broker_id) if partitions else []
     if not opened:
         return []
     ids = {each.producer_id for _, each in opened}
@@ -224,8 +223,13 @@ _HANGING += ["Duration(min)"]
 _MINUTE_MS = 60_000
 
 
-class _Failed(Exception):
-    """A failure with the words of Kafka's tool before the error."""
+@contextmanager
+def _failing(words: str) -> Iterator[None]:
+    """Put the words of Kafka's tool before an error. Raises ClientError."""
+    try:
+        yield
+    except ClientError as error:
+        raise ClientError(f"{words}: {error}. Enable debug logging for additional detail.") from None
 
 
 def options(parser: ToolParser) -> None:
@@ -256,34 +260,24 @@ def options(parser: ToolParser) -> None:
 
 
 async def run(tool: Tool) -> int | None:
-    action = _ACTIONS[tool.options.command]
     async with tool.connect() as client:
-        try:
-            return await action(tool, client)
-        except _Failed as error:
-            cause = error.__cause__
-            tool.warn(f"{error}: {cause}. Enable debug logging for additional detail.")
-            return 1
+        return await _ACTIONS[tool.options.command](tool, client)
 
 
 async def _list(tool: Tool, client: Client) -> None:
     chosen = tool.options
-    try:
+    with _failing("Failed to list transactions"):
         found = await list_transactions(
             client, duration_ms=chosen.duration_filter, pattern=chosen.transactional_id_pattern
         )
-    except ClientError as error:
-        raise _Failed("Failed to list transactions") from error
     tool.print_columns(_LIST, found)
     tool.result = [each._asdict() for each in found]
 
 
 async def _describe(tool: Tool, client: Client) -> None:
     name = tool.options.transactional_id
-    try:
+    with _failing(f"Failed to describe transaction state of transactional-id `{name}`"):
         coordinator, state = await describe_transaction(client, name)
-    except ClientError as error:
-        raise _Failed(f"Failed to describe transaction state of transactional-id `{name}`") from error
     partitions = [f"{each.topic}-{partition}" for each in state.topics for partition in sorted(each.partitions)]
     began_ms = state.transaction_start_time_ms
     found = {
@@ -305,8 +299,8 @@ async def _describe_producers(tool: Tool, client: Client) -> None:
     chosen = tool.options
     partition = TopicPartition(chosen.topic, chosen.partition)
     where = "leader" if chosen.broker_id is None else f"broker {chosen.broker_id}"
-    failed = f"Failed to describe producers for partition {partition} on {where}"
-    found = await _producers_of(client, partition, failed, chosen.broker_id)
+    with _failing(f"Failed to describe producers for partition {partition} on {where}"):
+        found = await _producers_of(client, partition, chosen.broker_id)
     tool.print_columns(_PRODUCERS, found)
     tool.result = [dict(zip(map(_snake, _PRODUCERS), each, strict=True)) for each in found]
 
@@ -315,8 +309,8 @@ async def _abort(tool: Tool, client: Client) -> int:
     chosen = tool.options
     partition = TopicPartition(chosen.topic, chosen.partition)
     if chosen.start_offset is not None:
-        failed = f"Failed to validate producer state for partition {partition}"
-        producers = await _producers_of(client, partition, failed)
+        with _failing(f"Failed to validate producer state for partition {partition}"):
+            producers = await _producers_of(client, partition)
         opened = [each for each in producers if each.start_offset == chosen.start_offset]
         if not opened:
             where = f"offset {chosen.start_offset} on partition {partition}"
@@ -325,10 +319,8 @@ async def _abort(tool: Tool, client: Client) -> int:
         who = opened[0].producer_id, opened[0].producer_epoch, opened[0].coordinator_epoch
     else:
         who = _named_producer(tool)
-    try:
+    with _failing("Failed to abort transaction " + ", ".join(map(str, who))):
         await abort_transaction(client, partition, *who)
-    except ClientError as error:
-        raise _Failed("Failed to abort transaction " + ", ".join(map(str, who))) from error
     tool.result = partition._asdict() | {"producer_id": who[0], "aborted": True}
     return 0
 
@@ -348,15 +340,12 @@ def _named_producer(tool: Tool) -> tuple[int, int, int]:
 
 
 async def _producers_of(
-    client: Client, partition: TopicPartition, failed: str, node_id: int | None = None
+    client: Client, partition: TopicPartition, node_id: int | None = None
 ) -> Sequence[ActiveProducer]:
-    """Return the producers of a partition. Raises _Failed."""
-    try:
-        found = (await describe_producers(client, [partition], node_id))[partition]
-    except ClientError as error:
-        found = error
+    """Return the producers of a partition. Raises ClientError."""
+    found = (await describe_producers(client, [partition], node_id))[partition]
     if isinstance(found, ClientError):
-        raise _Failed(failed) from found
+        raise found
     return found
 
 
@@ -368,13 +357,11 @@ async def _find_hanging(tool: Tool, client: Client) -> None:
         )
     if chosen.partition is not None and chosen.topic is None:
         raise ToolUsageError("The --partition argument requires --topic to be provided")
-    try:
+    with _failing("Failed to find hanging transactions"):
         partitions = await partitions_to_search(client, chosen.topic, chosen.partition, chosen.broker_id)
         now = _now(client)
         oldest = now - chosen.max_transaction_timeout * _MINUTE_MS
         found = await find_hanging(client, partitions, oldest, chosen.broker_id)
-    except ClientError as error:
-        raise _Failed("Failed to find hanging transactions") from error
     rows = [
         (*partition, *each[:3], each.start_offset, each.last_timestamp, (now - each.last_timestamp) // _MINUTE_MS)
         for partition, each in found
@@ -386,10 +373,8 @@ async def _find_hanging(tool: Tool, client: Client) -> None:
 
 async def _force_terminate(tool: Tool, client: Client) -> None:
     name = tool.options.transactional_id
-    try:
+    with _failing(f"Failed to force terminate transactionalId `{name}`"):
         await fence_producer(client, name)
-    except ClientError as error:
-        raise _Failed(f"Failed to force terminate transactionalId `{name}`") from error
     tool.result = {"transactional_id": name, "terminated": True}
 
 

@@ -337,6 +337,38 @@ def test_a_partition_that_is_not_assigned_any_more_is_forgotten_after_its_acknow
     consume(monkeypatch, answers, work)
 
 
+def test_a_session_forgets_the_topic_that_was_deleted_and_created_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fetch would be answered with an error for the deleted topic, and the next one sent after a pause."""
+    named, forgotten = list[bytes](), list[bytes]()
+
+    async def work(broker: KafkaBroker) -> None:
+        async with Client(broker.bootstrap_servers, {"group.id": "g"}) as client:
+            plain = client.ask_once
+
+            async def watched(request: Any, *rest: Any, **options: Any) -> Any:
+                if isinstance(request, ShareFetchRequest):
+                    named.extend(each.topic_id for each in request.topics)
+                    forgotten.extend(each.topic_id for each in request.forgotten_topics_data)
+                return await plain(request, *rest, **options)
+
+            async def read_one() -> None:
+                while not (found := await consumer.poll(200, 1)):  # a group begins at the end
+                    await asyncio.to_thread(broker.produce, "t", ["a"])
+                consumer.acknowledge(found[0], ACCEPT)
+
+            monkeypatch.setattr(client, "ask_once", watched)
+            async with ShareConsumer(client, ["t"]) as consumer:
+                await read_one()
+                await asyncio.to_thread(broker.delete_topic, "t")
+                await asyncio.to_thread(broker.create_topic, "t", 1)
+                await read_one()
+
+    with KafkaBroker() as broker:
+        broker.create_topic("t", 1)
+        asyncio.run(asyncio.wait_for(work(broker), 30))
+    assert forgotten == [named[0]]
+
+
 @pytest.mark.parametrize(
     ("answer", "code"),
     [

@@ -16,9 +16,9 @@ PLAIN = Version("s", 1, 4, Schema("AVRO", '"int"'))
 
 def test_keys_and_values_are_those_of_confluents_registry() -> None:
     assert records.schema_key("s", 1) == b'{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}'
-    assert records.config_key(None) == b'{"keytype":"CONFIG","subject":null,"magic":0}'
-    assert records.mode_key("s") == b'{"keytype":"MODE","subject":"s","magic":0}'
-    assert records.delete_subject_key("s") == b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}'
+    assert records.subject_key(records.CONFIG, None) == b'{"keytype":"CONFIG","subject":null,"magic":0}'
+    assert records.subject_key(records.MODE, "s") == b'{"keytype":"MODE","subject":"s","magic":0}'
+    assert records.subject_key(records.DELETE_SUBJECT, "s") == b'{"keytype":"DELETE_SUBJECT","subject":"s","magic":0}'
     assert records.delete_subject_value("s", 3) == b'{"subject":"s","version":3}'
     assert records.schema_value(PLAIN) == b'{"subject":"s","version":1,"id":4,"schema":"\\"int\\"","deleted":false}'
 

@@ -29,11 +29,11 @@ def test_a_subject_that_is_deleted_is_there_for_who_asks_for_it() -> None:
     state = RegistryState()
     keep(state, Version("a", 1, 1, INT))
     keep(state, Version("a", 2, 2, LONG))
-    state.replay(records.delete_subject_key("a"), records.delete_subject_value("a", 1))
+    state.replay(records.subject_key(records.DELETE_SUBJECT, "a"), records.delete_subject_value("a", 1))
     assert [each.version for each in state.versions("a")] == [2]
     assert [each.version for each in state.versions("a", deleted=True)] == [1, 2]
     keep(state, Version(":.c:a", 1, 1, INT, deleted=True))
-    state.replay(records.clear_subject_key(":.c:"), records.clear_subject_value(":.c:"))
+    state.replay(records.subject_key(records.CLEAR_SUBJECT, ":.c:"), records.clear_subject_value(":.c:"))
     assert state.subjects() == ["a"]
     state.replay(b'{"keytype":"CLEAR_SUBJECT","subject":null,"magic":0}', b'{"subject":null}')
     assert [each.version for each in state.versions("a", deleted=True)] == [2]
@@ -60,12 +60,12 @@ def test_one_schema_that_has_two_ids_is_found_by_the_one_that_is_left() -> None:
 
 def test_settings_come_and_go() -> None:
     state = RegistryState()
-    state.replay(records.config_key(None), b'{"compatibilityLevel":"FULL"}')
-    state.replay(records.mode_key("a"), b'{"mode":"IMPORT"}')
+    state.replay(records.subject_key(records.CONFIG, None), b'{"compatibilityLevel":"FULL"}')
+    state.replay(records.subject_key(records.MODE, "a"), b'{"mode":"IMPORT"}')
     assert state.configs == {None: {"compatibilityLevel": "FULL"}}
     assert state.modes == {"a": "IMPORT"}
-    state.replay(records.config_key(None), None)
-    state.replay(records.mode_key("a"), None)
+    state.replay(records.subject_key(records.CONFIG, None), None)
+    state.replay(records.subject_key(records.MODE, "a"), None)
     assert (state.configs, state.modes) == ({}, {})
 
 
@@ -78,7 +78,7 @@ def test_records_that_make_no_sense_change_nothing() -> None:
         (b'{"keytype":"SCHEMA","subject":3,"version":1}', b"{}"),
         (records.schema_key("a", 1), b"{}"),
         (records.schema_key("a", 1), records.schema_value(Version("b", 1, 1, INT))),
-        (records.delete_subject_key("a"), b'{"version":"x"}'),
+        (records.subject_key(records.DELETE_SUBJECT, "a"), b'{"version":"x"}'),
     ]:
         state.replay(key, value)
     assert state.subjects() == []

@@ -162,6 +162,32 @@ def test_keywords_are_compared_one_by_one(new: Any, old: Any, reasons: list[str]
     assert kinds(new, old) == reasons
 
 
+@pytest.mark.parametrize(
+    "senseless",
+    [
+        *({word: 5} for word in ("allOf", "anyOf", "not", "items", "prefixItems", "properties", "required", "enum")),
+        *({word: 5} for word in ("dependencies", "dependentRequired", "dependentSchemas", "additionalProperties")),
+        *({word: {"a": 5}} for word in ("properties", "dependencies", "dependentRequired", "dependentSchemas")),
+        {"dependentRequired": {"a": [{}]}},
+        {"prefixItems": [5]},
+        {"required": [[]]},
+        {"type": [{}]},
+        {"multipleOf": 0},
+        {"maximum": True},
+    ],
+    ids=str,
+)
+def test_a_keyword_with_a_senseless_value_says_nothing(senseless: dict[str, Any]) -> None:
+    """A draft checks no keyword that it lacks, and nothing in a place that it does not know."""
+    held = {"$ref": "#/$defs/held"}
+    for sound in (thing(a=INT), {"type": "array", "items": [INT]}, {"type": "number"}, {"allOf": [INT]}):
+        schema = held | {"$defs": {"held": sound}}
+        both = held | {"$defs": {"held": sound | senseless}}
+        assert kinds(both, both) == []
+        kinds(both, schema)
+        kinds(schema, both)
+
+
 def test_schemas_that_hold_themselves_are_compared_to_an_end() -> None:
     def tree(value: Any) -> dict[str, Any]:
         return thing(rest=False, value=value, next={"$ref": "#"})

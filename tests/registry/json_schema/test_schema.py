@@ -81,6 +81,13 @@ def test_what_is_no_schema_is_refused(text: str) -> None:
         parse(text, {})
 
 
+@pytest.mark.parametrize("reference", ["#/type", "#/required", "#/maxProperties"])
+def test_a_reference_to_what_is_no_schema_is_refused(reference: str) -> None:
+    schema = {"type": "object", "required": ["a"], "maxProperties": 5, "properties": {"a": {"$ref": reference}}}
+    with pytest.raises(InvalidSchema, match="leads to no schema"):
+        parse(json.dumps(schema), {})
+
+
 def test_true_is_a_schema() -> None:
     assert parse("true", {}).canonical == "true"
 
