@@ -36,7 +36,7 @@ def address_of(bootstrap_servers: str) -> tuple[str, int]:
 
 
 _CONNECT_TIMEOUT_S = 5  # a busy machine may take its time, however short an answer's own limit is
-_LEADER_WITHIN_S = 20
+_LEADER_WITHIN_S = 60
 
 
 class Closed(Exception):

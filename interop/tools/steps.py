@@ -45,7 +45,7 @@ _SAME = (
 _FROM_JAVA = re.compile(
     r"^(SLF4J: .*|\s+at .*|\s+\.\.\. \d+ (more|common .*)|\s*(Caused by|Suppressed): .*|.*KIP-848.*"
     r"|(Error processing message, terminating|Unknown error when running) .*: "
-    r"|\[(AdminClient|(Share)?Consumer|Producer) .*|no connection to .*; trying again for \d+ s"
+    r"|\[(AdminClient|(Share)?Consumer|Producer) .*|.*; trying again for \d+ s"
     r"|pykafka-broker [\w-]+ --help shows .*)$",
     re.MULTILINE,
 )
