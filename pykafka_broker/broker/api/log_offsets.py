@@ -471,12 +471,7 @@ def delete_records(
 
 
 def _delete(
-    services: Services,
-    context: RequestContext,
-    topic: str,
-    partition: int,
-    offset: int,
-    unfinished: list[_Unfinished],
+    services: Services, context: RequestContext, topic: str, partition: int, offset: int, unfinished: list[_Unfinished]
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
     try:

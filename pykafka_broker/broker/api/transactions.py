@@ -297,8 +297,7 @@ def _split(
             known.append(TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, there))
         if missing or topic.name not in services.image.topics:
             refused += _failed_topics(
-                [TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, missing)],
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                [TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, missing)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             )
     return known, refused
 

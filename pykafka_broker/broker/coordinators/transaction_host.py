@@ -265,12 +265,7 @@ class TransactionHost:
         )
 
     def add_or_verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partition: Partition,
-        implicit: bool,
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: Partition, implicit: bool
     ) -> LocalVerdict | PartitionVerification:
         """Add a partition (KIP-890), or verify an added partition, at the coordinator on any node."""
         asker = (transactional_id, producer_id, producer_epoch, not implicit)

@@ -27,13 +27,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
     group_metadata_record,
     group_tombstone,
 )
-from pykafka_broker.coordinators.groups.consumer import (
-    JOIN,
-    SYNC,
-    Claim,
-    ConsumerMemberChange,
-    ConsumerProtocol,
-)
+from pykafka_broker.coordinators.groups.consumer import JOIN, SYNC, Claim, ConsumerMemberChange, ConsumerProtocol
 from pykafka_broker.coordinators.groups.consumer_group import (
     UNOWNED,
     ConsumerGroup,

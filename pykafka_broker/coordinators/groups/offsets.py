@@ -18,10 +18,7 @@ from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorRes
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-)
+from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition
 from pykafka_broker.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
