@@ -147,8 +147,6 @@ class PartitionReader:
                 failure.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
                 self.leaders.add(error.leader)
             return failure
-        except OSError:
-            return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         partition = self._find(wanted)

@@ -493,6 +493,4 @@ def _delete(
             unfinished.append(deletion)
     except ApiError as error:
         result.error_code = error.code
-    except OSError:
-        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     return result

@@ -224,7 +224,7 @@ class Production:
                     self._append(target, checked, answer)
                 else:
                     self._in_steps.append(CheckInSteps(name, data, checked, answer))
-            except (ApiError, OSError) as error:
+            except ApiError as error:
                 answer = self._failure(name, data.index, error)
             answers.append(answer)
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
@@ -245,7 +245,7 @@ class Production:
                     yield None
                 target = self._target(topic, data)  # the partition may have another leader by now
                 self._append(target, check.prepared(target.batch), answer)
-            except (ApiError, OSError) as error:
+            except ApiError as error:
                 failure = self._failure(topic, data.index, error)
                 for field in PartitionProduceResponse.__match_args__:
                     setattr(answer, field, getattr(failure, field))
@@ -284,7 +284,7 @@ class Production:
             commit = partition.committed(end) if acks == ALL else partition.durable(end)
             self._unfinished.append(UncommittedAppend(partition, commit, answer))
 
-    def _failure(self, topic: str, index: int, error: ApiError | OSError) -> PartitionProduceResponse:
+    def _failure(self, topic: str, index: int, error: ApiError) -> PartitionProduceResponse:
         answer = refusal_of_append(self._services, topic, index, error)
         self._name_leader(answer, error)
         return answer
@@ -364,15 +364,11 @@ class UncommittedAppend(NamedTuple):
                 self.answer.base_offset = -1
 
 
-def refusal_of_append(
-    services: Services, topic: str, index: int, error: ApiError | OSError
-) -> PartitionProduceResponse:
+def refusal_of_append(services: Services, topic: str, index: int, error: ApiError) -> PartitionProduceResponse:
     """Return the answer for a refused partition.
 
     Kafka tells the log's start where the log was asked, and a text only where single records are bad.
     """
-    if isinstance(error, OSError):
-        error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
     answer = PartitionProduceResponse(index, error.code, -1, record_errors=_NO_RECORDS)
     if isinstance(error, RefusedByLog) or (
         error.code in _REFUSALS_OF_A_LOG and not isinstance(error, RefusedByCoordinator)

@@ -164,7 +164,7 @@ class DeadLetterWriter:
                 letters = queue[0]
                 try:
                     yield from self._write(key, letters)
-                except (ApiError, OSError) as error:
+                except ApiError as error:
                     offsets = f"offsets {letters.first} to {letters.last} of partition {key.partition}"
                     log.warning("share group %s: no dead letters of %s: %s", key.group_id, offsets, error)
                 if self._queues.get(key) is not queue:
