@@ -240,7 +240,6 @@ def alter_share_group_offsets(
     services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> Steps[Answer[AlterShareGroupOffsetsResponse]]:
     denied: dict[str, ApiError] = {}
-    done: Topics = {}
     group = yield from _checked_group(services, context, AclOperation.READ, request.group_id)
     named = [each for each in request.topics if each.partitions or services.image.topic_id(each.topic_name)]
     asked = _each_once(named)
@@ -250,7 +249,7 @@ def alter_share_group_offsets(
         except ApiError as error:
             denied[each.topic_name] = error
     allowed = [each for each in asked if each.topic_name not in denied]
-    altered = iter((yield from _alter_allowed(services, request.group_id, group, allowed, done)))
+    altered = iter((yield from _alter_allowed(services, request.group_id, group, allowed)))
     topics = [
         _denied(services, each, denied[each.topic_name]) if each.topic_name in denied else next(altered)
         for each in asked
@@ -274,9 +273,8 @@ def _alter_allowed(
     group_id: str,
     group: ShareGroup | None,
     allowed: list[AlterShareGroupOffsetsRequestTopic],
-    done: Topics,
 ) -> Steps[list[AlterShareGroupOffsetsResponseTopic]]:
-    """Alter the offsets of readable topics, and add altered partitions to `done`.
+    """Alter the offsets of readable topics.
 
     The group's records say before that the partitions are being initialized, under an epoch that fences earlier
     attempts: an attempt that arrives late would take the new offsets back. Members that join meanwhile initialize
@@ -303,6 +301,7 @@ def _alter_allowed(
         epoch, group = effects.reply, share.group(group_id)
         group.attempts += 1
     results, refusal, pace = [], _refusal(services, group_id, allowed), Pace()
+    done: Topics = {}  # the partitions that are altered
     try:
         if tried and host.has_replicas(group_id):
             yield host.committed(group_id)
@@ -334,6 +333,7 @@ def _refusal(services: Services, group_id: str, allowed: list[AlterShareGroupOff
 def _alter(
     services: Services, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics, pace: Pace
 ) -> Steps[AlterShareGroupOffsetsResponseTopic]:
+    """Alter the offsets of a topic, and add the altered partitions to `done`."""
     topic_id = services.image.topic_id(wanted.topic_name) or ZERO_UUID
     results, altered = [], set()
     for partition in wanted.partitions:
