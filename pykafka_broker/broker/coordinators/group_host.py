@@ -358,13 +358,14 @@ class GroupHost:
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Commit offsets as part of a transaction; ApiError if the node can't commit."""
         self.require(request.group_id)
-        effects = self.coordinator.offset_requests.txn_commit(request, self.caller(context), context.now)
+        effects = self.coordinator.offset_requests.commit(request, context.api_version, context.now)
         if effects.records:
             index = self.shards.index_of(effects.key)
             self.append(index, effects.records, request.producer_id, request.producer_epoch)
         else:
             self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
-        return effects.reply
+        reply: TxnOffsetCommitResponse = effects.reply
+        return reply
 
     def end_transaction(self, index: int, producer_id: int, committed: bool) -> None:
         """Apply a marker in a partition of `__consumer_offsets`."""
