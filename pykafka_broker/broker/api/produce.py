@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pykafka_broker.broker.api.produce_checks import (
     MESSAGE_SETS_UP_TO,
@@ -34,6 +34,7 @@ from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
     ABORTABLE_FROM_PRODUCE,
     IMPLICIT_ADD_FROM_PRODUCE,
     LocalVerdict,
+    PartitionVerification,
     last_end,
     verification_error,
 )
@@ -60,10 +61,7 @@ from pykafka_broker.records.compression import ZSTD
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, peek, read_header
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.coordinators.add_partitions_to_txn import PartitionVerification
-
-
+TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
 _NO_RECORDS: list[BatchIndexAndErrorMessage] = []  # never changed, and one for all answers
 TOPIC_IDS_FROM = 13
 LEADER_FROM = 10  # the answer has room for the current leader
@@ -72,6 +70,8 @@ ALL = -1  # acks
 _ACKS = (ALL, 0, 1)
 _BYTES_A_STEP = 64 << 10  # compressed, of batches each of which takes less than a step
 _WRITE_TOPIC = (AclOperation.WRITE, AclResourceType.TOPIC)
+_WRITE_TRANSACTION = (AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID)
+_ATTRIBUTES_LOW_BYTE = 22  # of a batch
 _REFUSALS_OF_A_LOG = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -313,18 +313,18 @@ class Production:
             if not waiting:
                 parked.complete(self._with_nodes(response))
 
-        def give_up() -> None:
+        def cancel_waits() -> None:
             for future in waiting.values():
                 future.cancel()
 
         def expire(now: int) -> ProduceResponse:
-            give_up()
+            cancel_waits()
             for position in waiting:
                 unfinished[position].answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             return self._with_nodes(response)
 
         waiting = {position: append.commit for position, append in enumerate(unfinished)}
-        parked.expire, parked.on_cancel = expire, give_up
+        parked.expire, parked.on_cancel = expire, cancel_waits
         for position, future in list(waiting.items()):
             future.add_done_callback(partial(finished, position))
         return parked
@@ -394,11 +394,6 @@ def close_on_failure(responses: list[TopicProduceResponse]) -> None:
                 raise ClosedOnPurpose(f"a produce with acks=0 to {topic.name}-{answer.index} failed: {code}")
 
 
-TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
-_ATTRIBUTES_LOW_BYTE = 22
-_WRITE_TRANSACTION = (AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID)
-
-
 # -- the transaction
 
 
@@ -445,6 +440,7 @@ class TransactionVerification:
         return self._note(partition, asked.result(), implicit, DONE) if asked.done else asked
 
     def _note(self, partition: Partition, verdict: ErrorCode, implicit: bool, committed: Future[None]) -> Future[None]:
+        """Note a verdict; return the future to wait for before it counts, which of a refusal is done."""
         if verdict is ErrorCode.NONE:
             return committed
         error = verification_error(verdict, implicit, self._context.api_version >= ABORTABLE_FROM_PRODUCE)
