@@ -198,9 +198,6 @@ class TransactionHost:
 
     # -- what handlers ask
 
-    def new_producer_id(self) -> int:
-        return self._node.producer_ids.next_id()
-
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, now: int, **two_phase: bool
     ) -> ProducerReply:
