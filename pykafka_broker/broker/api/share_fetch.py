@@ -454,6 +454,7 @@ def share_fetch(
         results = yield from _acknowledge(services, context, member, acks, request.is_renew_ack, taken)
         if session is not None:
             attempt = ShareFetchAttempt(services, context, member, request, results, session)
+            # The look for records comes before the request's acknowledgements take effect.
             first = attempt.at_first_sight() if taken and not has_unknown_mode else None
     finally:
         _show(taken)

@@ -243,7 +243,8 @@ class GroupHost:
             if effects.records:
                 self._append_all(effects)
             if effects.completions:
-                self.confirm_by_append(effects.key, *(getattr(one, "error_code", 0) for _, one in effects.completions))
+                codes = [getattr(reply, "error_code", 0) for _, reply in effects.completions]
+                self.confirm_by_append(effects.key, *codes)
         except ApiError as error:
             _refuse(effects.completions, error.code)
             raise
@@ -421,7 +422,7 @@ class GroupHost:
 
 
 def _verdicts(reply: OffsetCommitResponse | TxnOffsetCommitResponse) -> Iterator[int]:
-    return (one.error_code for topic in reply.topics for one in topic.partitions)
+    return (partition.error_code for topic in reply.topics for partition in topic.partitions)
 
 
 def _complete(completions: Completions, committed: Future[None]) -> None:

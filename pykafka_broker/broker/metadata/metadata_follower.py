@@ -38,6 +38,7 @@ from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.peers import (
     Address,
+    Ask,
     LinkError,
     LinkTimeout,
     NotServed,
@@ -360,7 +361,7 @@ def _refused(reply: Message | LinkError) -> list[CreatableTopicResult]:
 # -- requests of clients, forwarded
 
 
-def forward(ask: Callable[[Message, OnReply, int], None], context: RequestContext, request: Message) -> Future[Message]:
+def forward(ask: Ask, context: RequestContext, request: Message) -> Future[Message]:
     """Return the future of the controller's answer to a client's request."""
     answer: Future[Message] = Future()
     is_own = context.connection.principal == INSIDE

@@ -544,7 +544,7 @@ class ReplicaFetcherManager:
     def __init__(self, follower: NodeReplication, broker_channels: BrokerChannels) -> None:
         self._follower = follower
         self._broker_channels = broker_channels
-        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}  # by leader and number
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}  # by leader and fetcher id
         self._following: dict[tuple[str, int], _Following] = {}
 
     @property
@@ -593,12 +593,12 @@ class ReplicaFetcherManager:
                 fetcher.hurry()
 
     def _fetcher_for(self, leader: int, key: tuple[str, int]) -> ReplicaFetcher:
-        number = zlib.crc32(f"{key[0]}-{key[1]}".encode()) % self._follower.config.num_replica_fetchers
-        fetcher = self._fetchers.get((leader, number))
+        fetcher_id = zlib.crc32(f"{key[0]}-{key[1]}".encode()) % self._follower.config.num_replica_fetchers
+        fetcher = self._fetchers.get((leader, fetcher_id))
         if fetcher is None:
-            client_id = f"broker-{self._follower.id}-fetcher-{number}"
+            client_id = f"broker-{self._follower.id}-fetcher-{fetcher_id}"
             fetcher = ReplicaFetcher(self._follower, leader, partial(self._broker_channels.peer, leader, client_id))
-            self._fetchers[leader, number] = fetcher
+            self._fetchers[leader, fetcher_id] = fetcher
         return fetcher
 
     # -- time
