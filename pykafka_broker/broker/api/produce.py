@@ -285,6 +285,7 @@ class Production:
             self._unfinished.append(UncommittedAppend(partition, commit, answer))
 
     def _failure(self, topic: str, index: int, error: ApiError) -> PartitionProduceResponse:
+        error.with_traceback(None)  # its frames lead back to this request, which may keep the error
         answer = refusal_of_append(self._services, topic, index, error)
         self._name_leader(answer, error)
         return answer

@@ -314,19 +314,18 @@ def _alter_allowed(
         host.require(group_id)
         host.apply(share.initialized(group_id, tried, done))
     if refusal is not None:
-        raise refusal
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, refusal)
     return results
 
 
-def _refusal(services: Services, group_id: str, allowed: list[AlterShareGroupOffsetsRequestTopic]) -> ApiError | None:
-    """Return the error of the whole request for a negative partition of a known topic (Kafka stumbles over it)."""
+def _refusal(services: Services, group_id: str, allowed: list[AlterShareGroupOffsetsRequestTopic]) -> str | None:
+    """Return why the whole request is refused: a negative partition of a known topic, over which Kafka stumbles."""
     for each in allowed:
         topic_id = services.image.topic_id(each.topic_name)
         for partition in each.partitions:
             if topic_id is not None and partition.partition_index < 0:
                 key = f"{group_id} {uuid_text(topic_id)} {partition.partition_index}"
-                message = f"Initialize share group parameters has invalid partitionId - {key}"
-                return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+                return f"Initialize share group parameters has invalid partitionId - {key}"
     return None
 
 
