@@ -239,21 +239,13 @@ def _empty_group(services: Services, group_id: str) -> ShareGroup | None:
 def alter_share_group_offsets(
     services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> Steps[Answer[AlterShareGroupOffsetsResponse]]:
-    denied: dict[str, ApiError] = {}
     group = yield from _checked_group(services, context, AclOperation.READ, request.group_id)
     named = [each for each in request.topics if each.partitions or services.image.topic_id(each.topic_name)]
     asked = _each_once(named)
-    for each in asked:
-        try:
-            services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, each.topic_name)
-        except ApiError as error:
-            denied[each.topic_name] = error
-    allowed = [each for each in asked if each.topic_name not in denied]
+    readable = [services.allows(context, AclOperation.READ, AclResourceType.TOPIC, each.topic_name) for each in asked]
+    allowed = [each for each, may in zip(asked, readable, strict=True) if may]
     altered = iter((yield from _alter_allowed(services, request.group_id, group, allowed)))
-    topics = [
-        _denied(services, each, denied[each.topic_name]) if each.topic_name in denied else next(altered)
-        for each in asked
-    ]
+    topics = [next(altered) if may else _denied(services, each) for each, may in zip(asked, readable, strict=True)]
     committed = services.groups.committed(request.group_id)
     return when_committed(AlterShareGroupOffsetsResponse(responses=topics), committed)
 
@@ -355,11 +347,9 @@ def _alter(
     return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)
 
 
-def _denied(
-    services: Services, wanted: AlterShareGroupOffsetsRequestTopic, error: ApiError
-) -> AlterShareGroupOffsetsResponseTopic:
+def _denied(services: Services, wanted: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:
     """Return the refusal of a topic, with the topic's id all the same, as by Kafka."""
-    topic_id = services.image.topic_id(wanted.topic_name) or ZERO_UUID
+    topic_id, error = services.image.topic_id(wanted.topic_name) or ZERO_UUID, denial(AclResourceType.TOPIC)
     indexes = (each.partition_index for each in wanted.partitions)
     results = [AlterShareGroupOffsetsResponsePartition(index, error.code, error.message) for index in indexes]
     return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)
