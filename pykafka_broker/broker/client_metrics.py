@@ -132,26 +132,21 @@ def attributes_of(instance_id: bytes, context: RequestContext) -> dict[str, str]
     }
 
 
-def subscription_id(instance_id: bytes, metrics: list[str], interval_ms: int) -> int:
+def subscription_id(instance_id: bytes, checksum: int) -> int:
     """Return the id of what a client is asked for, a signed number of 32 bits, as Kafka computes it.
 
-    metrics: in the order of a HashSet of Java.
+    checksum: of the `WantedMetrics`.
     """
-    return _of_instance(instance_id, _checksum(metrics, interval_ms))
-
-
-def _checksum(metrics: list[str], interval_ms: int) -> int:
-    return crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode())
-
-
-def _of_instance(instance_id: bytes, checksum: int) -> int:
     halves = int.from_bytes(instance_id[:8], "big") ^ int.from_bytes(instance_id[8:], "big")
     found = (checksum ^ halves >> 32 ^ halves) & 0xFFFFFFFF
     return found - (1 << 32) if found >> 31 else found
 
 
 class WantedMetrics:
-    """The metrics that some subscriptions ask for together. Clients share it: there may be thousands of either."""
+    """The metrics that some subscriptions ask for together, shared by clients: there may be thousands of either.
+
+    checksum: of the metrics, in the order of a HashSet of Java, and the interval.
+    """
 
     __slots__ = ("checksum", "interval_ms", "metrics")
 
@@ -160,7 +155,7 @@ class WantedMetrics:
         self.metrics = [ALL_METRICS] if ALL_METRICS in wanted else in_hash_order(wanted)
         default: Any = client_metrics_keys()["interval.ms"].default
         self.interval_ms: int = min((each.interval_ms for each in subscriptions), default=default)
-        self.checksum = _checksum(self.metrics, self.interval_ms)
+        self.checksum = crc32c(f"[{', '.join(self.metrics)}]{self.interval_ms}".encode())
 
 
 class ClientInstance:
@@ -186,7 +181,7 @@ class ClientInstance:
         self.version = version
         self.metrics = wanted.metrics
         self.interval_ms = wanted.interval_ms
-        self.subscription_id = _of_instance(instance_id, wanted.checksum)
+        self.subscription_id = subscription_id(instance_id, wanted.checksum)
         self.last_get_ms = self.last_push_ms = _NEVER_MS
         self.last_error = ErrorCode.NONE
         self.terminating = False
@@ -219,8 +214,9 @@ class ClientInstance:
 class ClientPushes:
     """The pushes of a client.
 
-    attributes: the client, by selector. bytes: of all pushes, as sent. payload: the last push with metrics, OTLP's
-    MetricsData, or nothing. time_ms: of the last push, epoch. terminating: the client has said that it ends.
+    attributes: of the client, by selector. bytes: the size of all pushes, as sent. payload: the last push with metrics,
+    OTLP's MetricsData, or nothing. time_ms: when the last push came, epoch. terminating: the client has said that this
+    push is its last.
     """
 
     __slots__ = ("attributes", "bytes", "instance_id", "payload", "pushes", "terminating", "time_ms")
@@ -351,7 +347,7 @@ class ClientMetricsManager:
             del self._of_connections[instance.connection_id]
 
     def _follow(self) -> None:
-        """Take the configs of the subscriptions if the metadata has changed."""
+        """Read the configs of the subscriptions again if the metadata has changed."""
         image = self._image()
         if image.generation == self._generation:
             return

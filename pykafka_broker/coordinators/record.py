@@ -114,12 +114,7 @@ class CoordinatorResult(Generic[R]):
 
     __slots__ = ("completions", "key", "later", "records", "reply", "take_back")
 
-    def __init__(
-        self,
-        reply: R | None = None,
-        records: list[CoordinatorRecord] | None = None,
-        key: str = "",
-    ) -> None:
+    def __init__(self, reply: R | None = None, records: list[CoordinatorRecord] | None = None, key: str = "") -> None:
         self.reply: R = reply  # type: ignore[assignment]  # as the docstring says
         self.records = [] if records is None else records
         self.completions: list[tuple[Token, Any]] = []

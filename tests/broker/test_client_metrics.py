@@ -11,13 +11,13 @@ from pykafka_broker.broker import client_metrics
 from pykafka_broker.broker.client_metrics import (
     ClientInstance,
     ClientMetricsManager,
+    Subscription,
     WantedMetrics,
     subscription_id,
     subscription_of,
 )
 from pykafka_broker.broker.requests.context import ConnectionContext, RequestContext
 from pykafka_broker.cluster.image import MetadataImage
-from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
@@ -73,7 +73,7 @@ INSTANCE = b"8412z..........."
 )
 def test_a_subscription_has_kafkas_id(instance_id: bytes, metrics: list[str], kafka_says: int) -> None:
     """Brokers of Kafka and of this project in one cluster take a client's pushes under the same id."""
-    assert subscription_id(instance_id, in_hash_order(metrics), 1000) == kafka_says
+    assert subscription_id(instance_id, WantedMetrics([Subscription(metrics, 1000, {})]).checksum) == kafka_says
 
 
 def test_a_push_is_kept_with_its_client(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ class Clients:
         address = ("127.0.0.1", 9092)
         connection = ConnectionContext(client, "PLAINTEXT", address, address)
         context = RequestContext(ApiKey.PUSH_TELEMETRY, 0, 0, f"client {client}", connection, now)
-        asked = subscription_id(instance_id, [], 300_000)
+        asked = subscription_id(instance_id, WantedMetrics([]).checksum)
         at_once(self.manager.push(instance_id, context, asked, False, 0, payload, 0))
         return instance_id
 

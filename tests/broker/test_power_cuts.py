@@ -110,7 +110,7 @@ class World:
         broker = self.machine.broker
         self.machine.ask(CreateTopicsRequest([CreatableTopic("t", PARTITIONS, 1)], 1000), 7, lambda answer: None)
         broker.create_missing_topics([CONSUMER_OFFSETS, TRANSACTION_STATE])
-        broker.transactions.new_producer_id()  # a block of ids is reserved
+        broker.services.node.producer_ids.next_id()  # a block of ids is reserved
         broker.logs.submit = self.machine.jobs.append
         self.offsets: dict[str, int] = {}  # by group: the offset that was acknowledged as committed
         self.told: dict[bytes, bool] = {}  # by the value of a transaction's records: whether it was committed

@@ -7,14 +7,17 @@ from typing import Any
 
 import pytest
 
+from pykafka_broker.broker.api.init_producer_id import init_producer_id
 from pykafka_broker.broker.coordinators.coordinator_log import partition_for
 from pykafka_broker.broker.services import Services
+from pykafka_broker.broker.waiting.future import Future
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE, TRANSACTION_STATE
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
 from pykafka_broker.protocol.stored.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from tests.broker.support import LightBroker
 
@@ -62,6 +65,15 @@ def test_a_coordinator_comes_at_its_first_use_and_stays(broker: LightBroker, ser
     host = getattr(services, name)
     assert getattr(services, name) is host
     assert host in broker.whole.timed, "its deadlines are driven"
+
+
+def test_a_producer_without_transactions_does_not_wait_for_a_coordinator(
+    broker: LightBroker, services: Services
+) -> None:
+    asked = init_producer_id(services, broker.context(ApiKey.INIT_PRODUCER_ID, 5), InitProducerIdRequest(None, 60_000))
+    response = asked.result() if isinstance(asked, Future) else asked
+    assert (response.error_code, response.producer_id, response.producer_epoch) == (ErrorCode.NONE, 0, 0)
+    assert not services.hosts
 
 
 def test_a_start_brings_up_those_that_have_a_topic(tmp_path: Path) -> None:

@@ -45,9 +45,7 @@ from pykafka_broker.protocol.messages.describe_client_quotas_response import (
     EntryData,
     ValueData,
 )
-from pykafka_broker.protocol.messages.describe_user_scram_credentials_request import (
-    DescribeUserScramCredentialsRequest,
-)
+from pykafka_broker.protocol.messages.describe_user_scram_credentials_request import DescribeUserScramCredentialsRequest
 from pykafka_broker.protocol.messages.describe_user_scram_credentials_response import (
     DescribeUserScramCredentialsResponse,
 )
@@ -108,8 +106,7 @@ def describe_client_quotas(
     services.authorise(context, AclOperation.DESCRIBE_CONFIGS, AclResourceType.CLUSTER)
     entries = [
         EntryData(
-            [EntityData(kind, name) for kind, name in entity],
-            [ValueData(key, value) for key, value in values.items()],
+            [EntityData(kind, name) for kind, name in entity], [ValueData(key, value) for key, value in values.items()]
         )
         for entity, values in quotas.describe_client_quotas(services.image, request.components, request.strict)
     ]

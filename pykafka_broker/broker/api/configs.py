@@ -75,10 +75,7 @@ from pykafka_broker.protocol.messages.describe_configs_response import (
 )
 from pykafka_broker.protocol.messages.incremental_alter_configs_request import IncrementalAlterConfigsRequest
 from pykafka_broker.protocol.messages.list_config_resources_request import ListConfigResourcesRequest
-from pykafka_broker.protocol.messages.list_config_resources_response import (
-    ConfigResource,
-    ListConfigResourcesResponse,
-)
+from pykafka_broker.protocol.messages.list_config_resources_response import ConfigResource, ListConfigResourcesResponse
 
 ROOT = "root"
 PACKAGE = "pykafka_broker"

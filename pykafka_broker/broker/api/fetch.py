@@ -63,11 +63,7 @@ logger = logging.getLogger(__name__)
 
 # Errors of partitions that can't be read at all: a fetch does not wait for them.
 NOT_SHOWN = frozenset(
-    (
-        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-        ErrorCode.UNKNOWN_TOPIC_ID,
-        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    )
+    (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 )
 _READ_TOPIC = (AclOperation.READ, AclResourceType.TOPIC)
 _NO_ERROR = 0
@@ -151,8 +147,6 @@ class PartitionReader:
                 failure.current_leader = LeaderIdAndEpoch(error.leader, error.leader_epoch)
                 self.leaders.add(error.leader)
             return failure
-        except OSError:
-            return _failure(wanted, ErrorCode.KAFKA_STORAGE_ERROR)
 
     def _read(self, wanted: FetchedPartition, max_bytes: int, at_least_one: bool) -> PartitionData:
         partition = self._find(wanted)
@@ -284,9 +278,7 @@ def fetch(services: Services, context: RequestContext, request: FetchRequest) ->
         raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR)  # which is what a real broker calls it
     attempts: type[FetchAttempt] = FetchAttempt
     if request.replica_state.replica_id >= 0 or request.replica_id >= 0:
-        from pykafka_broker.broker.api.replica_fetch import (
-            ReplicaFetchAttempt,
-        )  # no node that is alone needs it
+        from pykafka_broker.broker.api.replica_fetch import ReplicaFetchAttempt  # no node that is alone needs it
 
         attempts = ReplicaFetchAttempt
     try:

@@ -67,7 +67,7 @@ def list_groups(services: Services, context: RequestContext, request: ListGroups
         groups=[
             ListedGroup(group.group_id, group.protocol_type, group.state_name, group.type_name)
             for group in services.groups.listed().groups.values()
-            if (not states or _filter_word(group.state_name) in states) and (not types or group.type_name in types)
+            if (not states or _state_word(group.state_name) in states) and (not types or group.type_name in types)
             if sees_all
             or services.allows(context, AclOperation.DESCRIBE, AclResourceType.GROUP, group.group_id, log=False)
         ]
@@ -75,7 +75,8 @@ def list_groups(services: Services, context: RequestContext, request: ListGroups
     return when_committed(response, services.groups.shards.all_committed())
 
 
-def _filter_word(state: str) -> str:
+def _state_word(state: str) -> str:
+    """Return the word, in lower case, by which a client asks for groups in a state."""
     return "not_ready" if state == "NotReady" else state.lower()
 
 

@@ -50,7 +50,7 @@ def _take_over(services: Services, context: RequestContext, request: InitProduce
     if expected.count(-1) == 1:
         return ProducerReply(ErrorCode.INVALID_REQUEST)
     if request.transactional_id is None:
-        return ProducerReply(ErrorCode.NONE, services.transactions.new_producer_id(), 0)
+        return ProducerReply(ErrorCode.NONE, services.node.producer_ids.next_id(), 0)
     if not request.transactional_id:
         return ProducerReply(ErrorCode.INVALID_REQUEST)
     return services.transactions.init_producer_id(

@@ -246,7 +246,7 @@ class _Search:
                     end = log.last_stable_offset if committed else log.high_watermark
                     unknown = None if partition.knows_committed else self._unknown_end()
                 if timestamp == LATEST and unknown is not None:
-                    raise unknown
+                    raise ApiError(unknown)
                 if timestamp >= 0 or timestamp == MAX_TIMESTAMP or (version == 0 and timestamp != EARLIEST):
                     self._begin(_timed_answer(log, wanted, end, version, unknown), index, answers)
                 elif timestamp == LATEST:
@@ -266,10 +266,10 @@ class _Search:
             and not any(each.error_code for topic in response.topics for each in topic.partitions)
         )
 
-    def _unknown_end(self) -> ApiError:
-        """Return the refusal of a question about the end while a new leader can't know the committed end."""
+    def _unknown_end(self) -> ErrorCode:
+        """Return the error for a question about the end while a new leader can't know the committed end."""
         knows_error = self._context.api_version >= _NOT_AVAILABLE_FROM
-        return ApiError(ErrorCode.OFFSET_NOT_AVAILABLE if knows_error else ErrorCode.LEADER_NOT_AVAILABLE)
+        return ErrorCode.OFFSET_NOT_AVAILABLE if knows_error else ErrorCode.LEADER_NOT_AVAILABLE
 
     def _begin(self, steps: _AnswerSteps, index: int, answers: list[ListOffsetsPartitionResponse]) -> None:
         """Begin a look-up, which nearly always ends at once.
@@ -350,7 +350,7 @@ def _start(log: PartitionLog) -> tuple[int, int]:
 
 
 def _timed_answer(
-    log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int, beyond: ApiError | None
+    log: PartitionLog, wanted: ListOffsetsPartition, end: int, version: int, beyond: ErrorCode | None
 ) -> _AnswerSteps:
     """Find the record for a timestamp in the indexes of segments, in steps of about a millisecond.
 
@@ -366,7 +366,7 @@ def _timed_answer(
     found = yield from log.offset_for_timestamp(None if timestamp == MAX_TIMESTAMP else timestamp)
     if found is None or found.offset >= end:
         if beyond is not None:
-            raise beyond
+            raise ApiError(beyond)
         return _found(wanted, version, _NONE, _NONE, _NONE)
     # The record may be before the log's start, in a batch that is not deleted yet; its epoch is out of the cache then.
     leader_epoch = log.epochs.epoch_at(max(found.offset, log.log_start_offset))
@@ -471,12 +471,7 @@ def delete_records(
 
 
 def _delete(
-    services: Services,
-    context: RequestContext,
-    topic: str,
-    partition: int,
-    offset: int,
-    unfinished: list[_Unfinished],
+    services: Services, context: RequestContext, topic: str, partition: int, offset: int, unfinished: list[_Unfinished]
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=partition, low_watermark=_INVALID_LOW_WATERMARK)
     try:
@@ -498,6 +493,4 @@ def _delete(
             unfinished.append(deletion)
     except ApiError as error:
         result.error_code = error.code
-    except OSError:
-        result.error_code = ErrorCode.KAFKA_STORAGE_ERROR
     return result

@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from pykafka_broker.broker.api.produce_checks import (
     MESSAGE_SETS_UP_TO,
@@ -34,6 +34,7 @@ from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
     ABORTABLE_FROM_PRODUCE,
     IMPLICIT_ADD_FROM_PRODUCE,
     LocalVerdict,
+    PartitionVerification,
     last_end,
     verification_error,
 )
@@ -60,10 +61,7 @@ from pykafka_broker.records.compression import ZSTD
 from pykafka_broker.records.errors import CorruptBatch
 from pykafka_broker.records.header import CODEC_MASK, TRANSACTIONAL_BIT, BatchHeader, peek, read_header
 
-if TYPE_CHECKING:
-    from pykafka_broker.broker.coordinators.add_partitions_to_txn import PartitionVerification
-
-
+TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
 _NO_RECORDS: list[BatchIndexAndErrorMessage] = []  # never changed, and one for all answers
 TOPIC_IDS_FROM = 13
 LEADER_FROM = 10  # the answer has room for the current leader
@@ -72,6 +70,8 @@ ALL = -1  # acks
 _ACKS = (ALL, 0, 1)
 _BYTES_A_STEP = 64 << 10  # compressed, of batches each of which takes less than a step
 _WRITE_TOPIC = (AclOperation.WRITE, AclResourceType.TOPIC)
+_WRITE_TRANSACTION = (AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID)
+_ATTRIBUTES_LOW_BYTE = 22  # of a batch
 _REFUSALS_OF_A_LOG = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -224,7 +224,7 @@ class Production:
                     self._append(target, checked, answer)
                 else:
                     self._in_steps.append(CheckInSteps(name, data, checked, answer))
-            except (ApiError, OSError) as error:
+            except ApiError as error:
                 answer = self._failure(name, data.index, error)
             answers.append(answer)
         return TopicProduceResponse(topic.name, topic.topic_id, answers)
@@ -245,7 +245,7 @@ class Production:
                     yield None
                 target = self._target(topic, data)  # the partition may have another leader by now
                 self._append(target, check.prepared(target.batch), answer)
-            except (ApiError, OSError) as error:
+            except ApiError as error:
                 failure = self._failure(topic, data.index, error)
                 for field in PartitionProduceResponse.__match_args__:
                     setattr(answer, field, getattr(failure, field))
@@ -284,7 +284,8 @@ class Production:
             commit = partition.committed(end) if acks == ALL else partition.durable(end)
             self._unfinished.append(UncommittedAppend(partition, commit, answer))
 
-    def _failure(self, topic: str, index: int, error: ApiError | OSError) -> PartitionProduceResponse:
+    def _failure(self, topic: str, index: int, error: ApiError) -> PartitionProduceResponse:
+        error.with_traceback(None)  # its frames lead back to this request, which may keep the error
         answer = refusal_of_append(self._services, topic, index, error)
         self._name_leader(answer, error)
         return answer
@@ -313,18 +314,18 @@ class Production:
             if not waiting:
                 parked.complete(self._with_nodes(response))
 
-        def give_up() -> None:
+        def cancel_waits() -> None:
             for future in waiting.values():
                 future.cancel()
 
         def expire(now: int) -> ProduceResponse:
-            give_up()
+            cancel_waits()
             for position in waiting:
                 unfinished[position].answer.error_code = ErrorCode.REQUEST_TIMED_OUT
             return self._with_nodes(response)
 
         waiting = {position: append.commit for position, append in enumerate(unfinished)}
-        parked.expire, parked.on_cancel = expire, give_up
+        parked.expire, parked.on_cancel = expire, cancel_waits
         for position, future in list(waiting.items()):
             future.add_done_callback(partial(finished, position))
         return parked
@@ -364,15 +365,11 @@ class UncommittedAppend(NamedTuple):
                 self.answer.base_offset = -1
 
 
-def refusal_of_append(
-    services: Services, topic: str, index: int, error: ApiError | OSError
-) -> PartitionProduceResponse:
+def refusal_of_append(services: Services, topic: str, index: int, error: ApiError) -> PartitionProduceResponse:
     """Return the answer for a refused partition.
 
     Kafka tells the log's start where the log was asked, and a text only where single records are bad.
     """
-    if isinstance(error, OSError):
-        error = ApiError(ErrorCode.KAFKA_STORAGE_ERROR, error.strerror)
     answer = PartitionProduceResponse(index, error.code, -1, record_errors=_NO_RECORDS)
     if isinstance(error, RefusedByLog) or (
         error.code in _REFUSALS_OF_A_LOG and not isinstance(error, RefusedByCoordinator)
@@ -396,11 +393,6 @@ def close_on_failure(responses: list[TopicProduceResponse]) -> None:
             if answer.error_code:
                 code = ErrorCode(answer.error_code).name
                 raise ClosedOnPurpose(f"a produce with acks=0 to {topic.name}-{answer.index} failed: {code}")
-
-
-TopicAndPartitions = tuple[TopicProduceData, Sequence[PartitionProduceData]]
-_ATTRIBUTES_LOW_BYTE = 22
-_WRITE_TRANSACTION = (AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID)
 
 
 # -- the transaction
@@ -449,6 +441,7 @@ class TransactionVerification:
         return self._note(partition, asked.result(), implicit, DONE) if asked.done else asked
 
     def _note(self, partition: Partition, verdict: ErrorCode, implicit: bool, committed: Future[None]) -> Future[None]:
+        """Note a verdict; return the future to wait for before it counts, which of a refusal is done."""
         if verdict is ErrorCode.NONE:
             return committed
         error = verification_error(verdict, implicit, self._context.api_version >= ABORTABLE_FROM_PRODUCE)

@@ -57,9 +57,7 @@ from pykafka_broker.protocol.messages.describe_log_dirs_response import (
 from pykafka_broker.protocol.messages.elect_leaders_request import ElectLeadersRequest
 from pykafka_broker.protocol.messages.elect_leaders_response import ElectLeadersResponse
 from pykafka_broker.protocol.messages.list_partition_reassignments_request import ListPartitionReassignmentsRequest
-from pykafka_broker.protocol.messages.list_partition_reassignments_response import (
-    ListPartitionReassignmentsResponse,
-)
+from pykafka_broker.protocol.messages.list_partition_reassignments_response import ListPartitionReassignmentsResponse
 from pykafka_broker.steps import Pace
 
 _DENIED = ErrorCode.CLUSTER_AUTHORIZATION_FAILED

@@ -35,12 +35,7 @@ from pykafka_broker.broker.requests.router import handles_in_steps
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Answer, Future, Parked, Steps, when_committed
 from pykafka_broker.cluster.authorizer import denial
-from pykafka_broker.coordinators.share.sessions import (
-    FINAL_EPOCH,
-    INITIAL_EPOCH,
-    Member,
-    ShareSession,
-)
+from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
 from pykafka_broker.coordinators.share.share_group import MAX_MEMBER_ID
 from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW, AckBatch, SharePartition
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun, coalesced
@@ -459,6 +454,7 @@ def share_fetch(
         results = yield from _acknowledge(services, context, member, acks, request.is_renew_ack, taken)
         if session is not None:
             attempt = ShareFetchAttempt(services, context, member, request, results, session)
+            # The look for records comes before the request's acknowledgements take effect.
             first = attempt.at_first_sight() if taken and not has_unknown_mode else None
     finally:
         _show(taken)
@@ -582,11 +578,7 @@ class ShareFetchAttempt:
 
 
 def _response(
-    services: Services,
-    context: RequestContext,
-    member: Member,
-    data: Found,
-    results: dict[TopicIdPartition, AckResult],
+    services: Services, context: RequestContext, member: Member, data: Found, results: dict[TopicIdPartition, AckResult]
 ) -> ShareFetchResponse:
     """Return the answer: partitions with records, with an error, or with acknowledgements in the request."""
     leaders = {part.leader[0] for part in data.values() if isinstance(part, RefusedPartition) and part.leader}

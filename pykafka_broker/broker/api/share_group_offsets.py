@@ -239,22 +239,13 @@ def _empty_group(services: Services, group_id: str) -> ShareGroup | None:
 def alter_share_group_offsets(
     services: Services, context: RequestContext, request: AlterShareGroupOffsetsRequest
 ) -> Steps[Answer[AlterShareGroupOffsetsResponse]]:
-    denied: dict[str, ApiError] = {}
-    done: Topics = {}
     group = yield from _checked_group(services, context, AclOperation.READ, request.group_id)
     named = [each for each in request.topics if each.partitions or services.image.topic_id(each.topic_name)]
     asked = _each_once(named)
-    for each in asked:
-        try:
-            services.authorise(context, AclOperation.READ, AclResourceType.TOPIC, each.topic_name)
-        except ApiError as error:
-            denied[each.topic_name] = error
-    allowed = [each for each in asked if each.topic_name not in denied]
-    altered = iter((yield from _alter_allowed(services, request.group_id, group, allowed, done)))
-    topics = [
-        _denied(services, each, denied[each.topic_name]) if each.topic_name in denied else next(altered)
-        for each in asked
-    ]
+    readable = [services.allows(context, AclOperation.READ, AclResourceType.TOPIC, each.topic_name) for each in asked]
+    allowed = [each for each, may in zip(asked, readable, strict=True) if may]
+    altered = iter((yield from _alter_allowed(services, request.group_id, group, allowed)))
+    topics = [next(altered) if may else _denied(services, each) for each, may in zip(asked, readable, strict=True)]
     committed = services.groups.committed(request.group_id)
     return when_committed(AlterShareGroupOffsetsResponse(responses=topics), committed)
 
@@ -274,9 +265,8 @@ def _alter_allowed(
     group_id: str,
     group: ShareGroup | None,
     allowed: list[AlterShareGroupOffsetsRequestTopic],
-    done: Topics,
 ) -> Steps[list[AlterShareGroupOffsetsResponseTopic]]:
-    """Alter the offsets of readable topics, and add altered partitions to `done`.
+    """Alter the offsets of readable topics.
 
     The group's records say before that the partitions are being initialized, under an epoch that fences earlier
     attempts: an attempt that arrives late would take the new offsets back. Members that join meanwhile initialize
@@ -303,6 +293,7 @@ def _alter_allowed(
         epoch, group = effects.reply, share.group(group_id)
         group.attempts += 1
     results, refusal, pace = [], _refusal(services, group_id, allowed), Pace()
+    done: Topics = {}  # the partitions that are altered
     try:
         if tried and host.has_replicas(group_id):
             yield host.committed(group_id)
@@ -315,25 +306,25 @@ def _alter_allowed(
         host.require(group_id)
         host.apply(share.initialized(group_id, tried, done))
     if refusal is not None:
-        raise refusal
+        raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, refusal)
     return results
 
 
-def _refusal(services: Services, group_id: str, allowed: list[AlterShareGroupOffsetsRequestTopic]) -> ApiError | None:
-    """Return the error of the whole request for a negative partition of a known topic (Kafka stumbles over it)."""
+def _refusal(services: Services, group_id: str, allowed: list[AlterShareGroupOffsetsRequestTopic]) -> str | None:
+    """Return why the whole request is refused: a negative partition of a known topic, over which Kafka stumbles."""
     for each in allowed:
         topic_id = services.image.topic_id(each.topic_name)
         for partition in each.partitions:
             if topic_id is not None and partition.partition_index < 0:
                 key = f"{group_id} {uuid_text(topic_id)} {partition.partition_index}"
-                message = f"Initialize share group parameters has invalid partitionId - {key}"
-                return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, message)
+                return f"Initialize share group parameters has invalid partitionId - {key}"
     return None
 
 
 def _alter(
     services: Services, group_id: str, epoch: int, wanted: AlterShareGroupOffsetsRequestTopic, done: Topics, pace: Pace
 ) -> Steps[AlterShareGroupOffsetsResponseTopic]:
+    """Alter the offsets of a topic, and add the altered partitions to `done`."""
     topic_id = services.image.topic_id(wanted.topic_name) or ZERO_UUID
     results, altered = [], set()
     for partition in wanted.partitions:
@@ -356,11 +347,9 @@ def _alter(
     return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)
 
 
-def _denied(
-    services: Services, wanted: AlterShareGroupOffsetsRequestTopic, error: ApiError
-) -> AlterShareGroupOffsetsResponseTopic:
+def _denied(services: Services, wanted: AlterShareGroupOffsetsRequestTopic) -> AlterShareGroupOffsetsResponseTopic:
     """Return the refusal of a topic, with the topic's id all the same, as by Kafka."""
-    topic_id = services.image.topic_id(wanted.topic_name) or ZERO_UUID
+    topic_id, error = services.image.topic_id(wanted.topic_name) or ZERO_UUID, denial(AclResourceType.TOPIC)
     indexes = (each.partition_index for each in wanted.partitions)
     results = [AlterShareGroupOffsetsResponsePartition(index, error.code, error.message) for index in indexes]
     return AlterShareGroupOffsetsResponseTopic(wanted.topic_name, topic_id, results)

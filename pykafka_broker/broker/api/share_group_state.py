@@ -63,15 +63,14 @@ def _answers(
         @handles_in_steps(api_key, outlives_client=True)
         def answer(services: Services, context: RequestContext, request: Any) -> Steps[Any]:
             """Answer a broker's request share partition by share partition; without a group it gets no results."""
-            refused = None
+            enabled = is_enabled(services.image.features)
             if request.topics:
                 services.authorise(context, AclOperation.CLUSTER_ACTION, AclResourceType.CLUSTER)
-                refused = None if is_enabled(services.image.features) else ApiError(ErrorCode.UNSUPPORTED_VERSION)
 
             def result(key: ShareKey, asked: Any) -> Any:
                 try:
-                    if refused is not None:
-                        raise refused
+                    if not enabled:
+                        raise ApiError(ErrorCode.UNSUPPORTED_VERSION)
                     if key.partition < 0:
                         raise ApiError(ErrorCode.INVALID_REQUEST, "The partition of a share state can't be negative.")
                     return act(services, key, asked)

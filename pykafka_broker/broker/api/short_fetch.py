@@ -13,12 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 from pykafka_broker.broker.api.fetch import INLINE_BYTES, TOPIC_IDS_FROM, FetchAttempt, PartitionReader, diverging_epoch
-from pykafka_broker.broker.partitions.fetch_session import (
-    FINAL_EPOCH,
-    NO_SESSION,
-    FetchedPartition,
-    FetchSession,
-)
+from pykafka_broker.broker.partitions.fetch_session import FINAL_EPOCH, NO_SESSION, FetchedPartition, FetchSession
 from pykafka_broker.broker.partitions.partition import NO_EPOCH, Partition
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.encoded_reply import WrittenReply

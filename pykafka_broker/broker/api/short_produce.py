@@ -59,7 +59,7 @@ def produce_shortly(services: Services, context: RequestContext, frame: Any, bod
     batch, header, log_append_time = checked
     try:
         appended = partition.append(batch, wall, header=header, verified=False)
-    except (ApiError, OSError) as error:
+    except ApiError as error:
         answer = refusal_of_append(services, name, index, error)
         response = ProduceResponse([TopicProduceResponse(topic, topic_id, [answer])])
         if not acks:

@@ -106,9 +106,9 @@ class _Page:
     """The topics of an answer to DescribeTopicPartitions, and the room left for partitions."""
 
     def __init__(self, image: MetadataImage, reachable: set[int], limit: int) -> None:
-        self.image = image
+        self._image = image
         self._reachable = reachable
-        self.left = limit
+        self._left = limit
         self.topics: list[DescribeTopicPartitionsResponseTopic] = []
         self.next: Cursor | None = None
 
@@ -116,10 +116,10 @@ class _Page:
         """Add a topic's partitions from `first` on until the page is full; leave the rest to the cursor."""
         if self.next is not None:
             return
-        if not self.left:
+        if not self._left:
             self.next = Cursor(name, 0)
             return
-        topic = self.image.topics.get(name)
+        topic = self._image.topics.get(name)
         internal = name in INTERNAL_TOPICS
         if topic is None:
             illegal = name_problem(name) is not None
@@ -127,8 +127,8 @@ class _Page:
             self.topics.append(DescribeTopicPartitionsResponseTopic(code, name, is_internal=internal))
             return
         wanted = sorted(partition for partition in topic.partitions if partition >= first)
-        shown = wanted[: self.left]
-        self.left -= len(shown)
+        shown = wanted[: self._left]
+        self._left -= len(shown)
         partitions = [self._partition(topic.partitions[partition]) for partition in shown]
         self.topics.append(DescribeTopicPartitionsResponseTopic(0, name, topic.id, internal, partitions))
         if len(shown) < len(wanted):
@@ -136,7 +136,7 @@ class _Page:
 
     def _partition(self, partition: PartitionImage) -> DescribeTopicPartitionsResponsePartition:
         """Describe a partition: without an error even if there is no leader, as Kafka does."""
-        image, reachable = self.image, self._reachable
+        image, reachable = self._image, self._reachable
         return DescribeTopicPartitionsResponsePartition(
             ErrorCode.NONE,
             partition.partition,

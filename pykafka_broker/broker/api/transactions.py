@@ -24,9 +24,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
-from pykafka_broker.broker.coordinators.add_partitions_to_txn import LocalVerdict, verification_error
+from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
+    LocalVerdict,
+    PartitionVerification,
+    verification_error,
+)
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
@@ -63,9 +66,6 @@ from pykafka_broker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
-
-if TYPE_CHECKING:
-    from pykafka_broker.broker.coordinators.add_partitions_to_txn import PartitionVerification
 
 _FENCED_FROM = 2
 _BATCHED_FROM = 4  # AddPartitionsToTxn
@@ -297,8 +297,7 @@ def _split(
             known.append(TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, there))
         if missing or topic.name not in services.image.topics:
             refused += _failed_topics(
-                [TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, missing)],
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                [TxnOffsetCommitRequestTopic(topic.name, topic.topic_id, missing)], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             )
     return known, refused
 

@@ -32,8 +32,8 @@ from pykafka_broker.protocol.runtime import Message
 
 IMPLICIT_ADD_FROM_PRODUCE = 12  # KIP-890: producing adds the partition
 ABORTABLE_FROM_PRODUCE = 11
-# Older producers don't retry these as they should; NOT_ENOUGH_REPLICAS they retry, and without asking for metadata.
-_NOT_ENOUGH_REPLICAS = frozenset(
+# Told as NOT_ENOUGH_REPLICAS, which every producer retries, and without asking for metadata.
+_COORDINATOR_AWAY = frozenset(
     {
         ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
         ErrorCode.COORDINATOR_NOT_AVAILABLE,
@@ -49,7 +49,7 @@ def verification_error(error: ErrorCode, implicit: bool, knows_abortable: bool) 
         return ApiError(ErrorCode.INVALID_PRODUCER_EPOCH)  # the only name for it on this path
     if error is ErrorCode.TRANSACTION_ABORTABLE and not knows_abortable:
         return ApiError(ErrorCode.INVALID_TXN_STATE, "Partition was not added to the transaction")
-    if error in _NOT_ENOUGH_REPLICAS or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not implicit):
+    if error in _COORDINATOR_AWAY or (error is ErrorCode.CONCURRENT_TRANSACTIONS and not implicit):
         reason = f"Unable to verify the partition has been added to the transaction. Underlying error: {error.name}"
         return ApiError(ErrorCode.NOT_ENOUGH_REPLICAS, reason)
     return ApiError(error)
@@ -63,10 +63,11 @@ class LocalVerdict(NamedTuple):
 
 
 Asker = tuple[str, int, int, bool]  # transactional id, producer id and epoch, whether to verify only
-# This node may not ask, or not in these versions: so nobody knows of a transaction.
-_WHOLE = {ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE}
-# The partition was refused because of a partition of another request.
-_ONE = {ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.NETWORK_EXCEPTION}
+# Errors of an answer as a whole and of one partition, and what they mean for a producer.
+_MEANING = {
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED: ErrorCode.INVALID_TXN_STATE,  # this node may not ask
+    ErrorCode.OPERATION_NOT_ATTEMPTED: ErrorCode.NETWORK_EXCEPTION,  # refused for a partition of another request
+}
 
 
 class PartitionVerification(Future[ErrorCode]):
@@ -77,7 +78,7 @@ class PartitionVerification(Future[ErrorCode]):
     def __init__(self, asker: Asker, partition: Partition, until_ms: int) -> None:
         super().__init__()
         self.asker = asker
-        self.until_ms = until_ms  # it may be asked again
+        self.until_ms = until_ms  # the coordinator may be asked again until then
         self.partition: PartitionKey = (partition.topic, partition.index)
         self._since = last_end(partition, asker[1])
 
@@ -127,7 +128,7 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
     def settle(self, asker: Asker, partition: Partition, local: LocalVerdict) -> PartitionVerification:
         """Return the future of a local verdict, which is to be committed first."""
         verification = self._verification(asker, partition)
-        self._await(verification, local)
+        self._conclude_committed(verification, local)
         return verification
 
     def _verification(self, asker: Asker, partition: Partition) -> PartitionVerification:
@@ -140,9 +141,9 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
         if coordinator is not None:
             self.send(coordinator, verification)
             return
-        self._await(verification, self._add_or_verify_here(verification.asker, verification.partition))
+        self._conclude_committed(verification, self._add_or_verify_here(verification.asker, verification.partition))
 
-    def _await(self, verification: PartitionVerification, local: LocalVerdict) -> None:
+    def _conclude_committed(self, verification: PartitionVerification, local: LocalVerdict) -> None:
         def committed(future: Future[None]) -> None:
             self._conclude(verification, local.verdict if future.error is None else ErrorCode.NOT_COORDINATOR)
 
@@ -195,14 +196,18 @@ class AddPartitionsToTxnManager(RequestBatcher[PartitionVerification]):
         if isinstance(answer, AddPartitionsToTxnResponse):
             verdicts = dict(_verdicts(answer))
             if answer.error_code:
-                whole = _WHOLE.get(ErrorCode(answer.error_code), ErrorCode(answer.error_code))
-        for verification in [one for one in wanted if not one.done]:
+                whole = _meaning(answer.error_code)
+        for verification in [each for each in wanted if not each.done]:
             self._conclude(verification, verdicts.get((verification.asker[0], verification.partition), whole))
 
 
 def _verdicts(answer: AddPartitionsToTxnResponse) -> Iterable[tuple[tuple[str, PartitionKey], ErrorCode]]:
     for result in answer.results_by_transaction:
         for topic in result.topic_results:
-            for one in topic.results_by_partition:
-                code = ErrorCode(one.partition_error_code)
-                yield (result.transactional_id, (topic.name, one.partition_index)), _ONE.get(code, code)
+            for each in topic.results_by_partition:
+                key = result.transactional_id, (topic.name, each.partition_index)
+                yield key, _meaning(each.partition_error_code)
+
+
+def _meaning(error_code: int) -> ErrorCode:
+    return _MEANING.get(ErrorCode(error_code), ErrorCode(error_code))

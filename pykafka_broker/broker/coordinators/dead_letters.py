@@ -107,9 +107,9 @@ class DeadLetterProducer(RequestBatcher[_Batch]):
         refused: dict[tuple[str, int], ApiError | None] = {}
         if isinstance(answer, ProduceResponse):
             for topic in answer.responses:
-                for one in topic.partition_responses:
-                    error = ApiError(ErrorCode(one.error_code), one.error_message) if one.error_code else None
-                    refused[topic.name, one.index] = error
+                for each in topic.partition_responses:
+                    error = ApiError(ErrorCode(each.error_code), each.error_message) if each.error_code else None
+                    refused[topic.name, each.index] = error
         for batch in wanted:
             error = refused.get(batch.partition, ApiError(ErrorCode.NETWORK_EXCEPTION))
             if error is None:
@@ -164,7 +164,7 @@ class DeadLetterWriter:
                 letters = queue[0]
                 try:
                     yield from self._write(key, letters)
-                except (ApiError, OSError) as error:
+                except ApiError as error:
                     offsets = f"offsets {letters.first} to {letters.last} of partition {key.partition}"
                     log.warning("share group %s: no dead letters of %s: %s", key.group_id, offsets, error)
                 if self._queues.get(key) is not queue:

@@ -243,7 +243,8 @@ class GroupHost:
             if effects.records:
                 self._append_all(effects)
             if effects.completions:
-                self.confirm_by_append(effects.key, *(getattr(one, "error_code", 0) for _, one in effects.completions))
+                codes = [getattr(reply, "error_code", 0) for _, reply in effects.completions]
+                self.confirm_by_append(effects.key, *codes)
         except ApiError as error:
             _refuse(effects.completions, error.code)
             raise
@@ -358,13 +359,14 @@ class GroupHost:
     def txn_commit_offsets(self, request: TxnOffsetCommitRequest, context: RequestContext) -> TxnOffsetCommitResponse:
         """Commit offsets as part of a transaction; ApiError if the node can't commit."""
         self.require(request.group_id)
-        effects = self.coordinator.offset_requests.txn_commit(request, self.caller(context), context.now)
+        effects = self.coordinator.offset_requests.commit(request, context.api_version, context.now)
         if effects.records:
             index = self.shards.index_of(effects.key)
             self.append(index, effects.records, request.producer_id, request.producer_epoch)
         else:
             self.confirm_by_append(request.group_id, *_verdicts(effects.reply))
-        return effects.reply
+        reply: TxnOffsetCommitResponse = effects.reply
+        return reply
 
     def end_transaction(self, index: int, producer_id: int, committed: bool) -> None:
         """Apply a marker in a partition of `__consumer_offsets`."""
@@ -420,7 +422,7 @@ class GroupHost:
 
 
 def _verdicts(reply: OffsetCommitResponse | TxnOffsetCommitResponse) -> Iterator[int]:
-    return (one.error_code for topic in reply.topics for one in topic.partitions)
+    return (partition.error_code for topic in reply.topics for partition in topic.partitions)
 
 
 def _complete(completions: Completions, committed: Future[None]) -> None:

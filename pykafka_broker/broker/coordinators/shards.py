@@ -119,11 +119,7 @@ class CoordinatorShards:
     """
 
     def __init__(
-        self,
-        node: ServerNode,
-        topic: str,
-        host: ShardHost,
-        timeout_ms: Callable[[Iterable[str]], int] | None = None,
+        self, node: ServerNode, topic: str, host: ShardHost, timeout_ms: Callable[[Iterable[str]], int] | None = None
     ) -> None:
         self.topic = topic
         self._node = node

@@ -143,29 +143,29 @@ class StateRequests(RequestBatcher[_Attempt]):
         later: list[_Attempt] = []
         seen: set[ShareKey] = set()
         left = _MOST_ELEMENTS
-        for one in waiting:
-            if one.given_up:
+        for attempt in waiting:
+            if attempt.given_up:
                 continue
-            request = one.request
+            request = attempt.request
             first = now[0].request if now else request
             together = request.kind is first.kind and request.key.group_id == first.key.group_id
             count = 1 + len(getattr(request.asked, "state_batches", ()))
             if together and request.key not in seen and (count <= left or not now):
-                now.append(one)
+                now.append(attempt)
                 left -= count
             else:
-                later.append(one)
+                later.append(attempt)
             seen.add(request.key)
         return now, later
 
     def _request(self, wanted: list[_Attempt]) -> Message:
         first = wanted[0].request
-        topics = by_topic((one.request.key.topic_id, one.request.asked) for one in wanted)
+        topics = by_topic((attempt.request.key.topic_id, attempt.request.asked) for attempt in wanted)
         return first.kind.request(first.key.group_id, [first.kind.topic(*each) for each in topics.items()])
 
     def _complete(self, wanted: list[_Attempt], answer: Message | LinkError) -> None:
         results = {} if isinstance(answer, LinkError) else dict(_results(answer))
-        for request in [one.request for one in wanted if not (one.given_up or one.request.done)]:
+        for request in [each.request for each in wanted if not (each.given_up or each.request.done)]:
             found = results.get((request.key.topic_id, request.key.partition))
             if found is None:
                 self._failed(request, ApiError(ErrorCode.NETWORK_EXCEPTION), is_known=False)
@@ -192,8 +192,8 @@ class StateRequests(RequestBatcher[_Attempt]):
 
 def _results(answer: Any) -> Iterable[tuple[tuple[bytes, int], Any]]:
     for topic in answer.results:
-        for one in topic.partitions:
-            yield (bytes(topic.topic_id), one.partition), one
+        for result in topic.partitions:
+            yield (bytes(topic.topic_id), result.partition), result
 
 
 class EndOffset(Future[int]):
@@ -240,13 +240,13 @@ class EndOffsetRequests(RequestBatcher[EndOffset]):
     def _complete(self, wanted: list[EndOffset], answer: Message | LinkError) -> None:
         found: dict[tuple[str, int], ListOffsetsPartitionResponse] = {}
         if isinstance(answer, ListOffsetsResponse):
-            found = {(topic.name, one.partition_index): one for topic in answer.topics for one in topic.partitions}
+            found = {(topic.name, each.partition_index): each for topic in answer.topics for each in topic.partitions}
         for end in wanted:
-            one = found.get(end.partition)
-            if one is not None and one.error_code:
-                end.error_code, one = ErrorCode(one.error_code), None
+            result = found.get(end.partition)
+            if result is not None and result.error_code:
+                end.error_code, result = ErrorCode(result.error_code), None
             if not end.done:
-                end.complete(UNKNOWN if one is None else one.offset)
+                end.complete(UNKNOWN if result is None else result.offset)
 
 
 def is_enabled(features: Mapping[str, int]) -> bool:

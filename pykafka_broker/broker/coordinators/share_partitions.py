@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 _RETRY_MS = 1_000
 READ_COMMITTED = "read_committed"
-EARLIEST, LATEST = "earliest", "latest"
+EARLIEST = "earliest"
 
 
 class ReadBatches:
@@ -105,7 +105,7 @@ class Stored(Protocol):
 class Acknowledged(NamedTuple):
     """The outcome of accepted acknowledgements.
 
-    show: makes them visible; where another node keeps the state, they show when it has them.
+    show: makes the acknowledgements visible; where another node keeps the state, once it has them.
     writing: the write to the other node, if any.
     """
 
@@ -430,7 +430,7 @@ class SharePartitions:
 
     def next_deadline(self) -> int | None:
         pause = None if self._letters is None else self._letters.next_deadline()
-        return self._due if pause is None else min(pause, pause if self._due is None else self._due)
+        return self._due if pause is None else pause if self._due is None else min(pause, self._due)
 
     def on_deadline(self, now: int) -> None:
         """Free records with expired locks, and try again what failed."""

@@ -198,9 +198,6 @@ class TransactionHost:
 
     # -- what handlers ask
 
-    def new_producer_id(self) -> int:
-        return self._node.producer_ids.next_id()
-
     def init_producer_id(
         self, transactional_id: str, timeout_ms: int, expected: tuple[int, int] | None, now: int, **two_phase: bool
     ) -> ProducerReply:
@@ -265,12 +262,7 @@ class TransactionHost:
         )
 
     def add_or_verify(
-        self,
-        transactional_id: str,
-        producer_id: int,
-        producer_epoch: int,
-        partition: Partition,
-        implicit: bool,
+        self, transactional_id: str, producer_id: int, producer_epoch: int, partition: Partition, implicit: bool
     ) -> LocalVerdict | PartitionVerification:
         """Add a partition (KIP-890), or verify an added partition, at the coordinator on any node."""
         asker = (transactional_id, producer_id, producer_epoch, not implicit)

@@ -162,12 +162,7 @@ log = logging.getLogger(__name__)
 
 MARKER_RETRY_MS = 1_000
 ELSEWHERE_RETRY_MS = 100  # a partition may have a new leader that this node does not know yet
-_FENCED = frozenset(
-    {
-        ErrorCode.INVALID_PRODUCER_EPOCH,
-        ErrorCode.TRANSACTION_COORDINATOR_FENCED,
-    }
-)
+_FENCED = frozenset({ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.TRANSACTION_COORDINATOR_FENCED})
 
 
 class PendingCompletion:

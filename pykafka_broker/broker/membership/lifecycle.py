@@ -379,11 +379,7 @@ class BrokerStartup:
         self._services, self._publisher = services, publisher
         config = self._node.config
         self._lifecycle = lifecycle = BrokerLifecycle(
-            self._registration(listeners),
-            self._node.metadata.ask,
-            self,
-            config,
-            self._node.clock.now,
+            self._registration(listeners), self._node.metadata.ask, self, config, self._node.clock.now
         )
         self._assignments.on_change = lifecycle.heartbeat_now
         self._node.subscribe(self._on_metadata)

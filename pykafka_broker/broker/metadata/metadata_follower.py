@@ -38,6 +38,7 @@ from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.peers import (
     Address,
+    Ask,
     LinkError,
     LinkTimeout,
     NotServed,
@@ -65,7 +66,7 @@ _CREATION_MS = 30_000
 _RETRY_MS = 50  # of a request whose controller was not there
 _FORWARDED_MS = 30_000  # for a client's request without a timeout of its own
 _PRINCIPAL_VERSION = Struct(">h")
-_SHARED = {ApiKey.BROKER_REGISTRATION: ApiKey.BROKER_HEARTBEAT}
+_SHARED = {ApiKey.BROKER_REGISTRATION: ApiKey.BROKER_HEARTBEAT}  # APIs that use the connection of another
 
 
 class _QueuedRequest(NamedTuple):
@@ -150,9 +151,9 @@ class NodeToControllerChannel:
             self._send(queued)
 
     def _send(self, queued: _QueuedRequest) -> None:
-        left_ms = queued.deadline - self._clock.now
         if self._closed:
             return
+        left_ms = queued.deadline - self._clock.now
         if self._address is None or left_ms <= 0:
             self._waiting.append(queued)
             return
@@ -173,9 +174,8 @@ class NodeToControllerChannel:
     def _on_reply(self, queued: _QueuedRequest, reply: Message | LinkError) -> None:
         if self._closed:
             return
-        if isinstance(reply, NotServed | Unsendable | LinkTimeout):
-            deliver(queued.on_reply, reply)
-        elif isinstance(reply, LinkError) or getattr(reply, "error_code", None) == ErrorCode.NOT_CONTROLLER:
+        is_broken = isinstance(reply, LinkError) and not isinstance(reply, NotServed | Unsendable | LinkTimeout)
+        if is_broken or getattr(reply, "error_code", None) == ErrorCode.NOT_CONTROLLER:
             self._retry(queued)
         else:
             deliver(queued.on_reply, reply)
@@ -204,7 +204,7 @@ class MetadataFollower(MetadataSource):
         submit: Submit,
     ) -> None:
         super().__init__(config, clock, fs, logs, submit)
-        self.checks = Controller(self.image, config, config.node, new_uuid)  # for changes of this broker's configs
+        self.checks = Controller(self.image, config, config.node, new_uuid)  # checks changes of this broker's configs
         self.on_refused: Callable[[str], None] = logger.critical
         self._roles = roles
         self._peers = peers
@@ -361,7 +361,7 @@ def _refused(reply: Message | LinkError) -> list[CreatableTopicResult]:
 # -- requests of clients, forwarded
 
 
-def forward(ask: Callable[[Message, OnReply, int], None], context: RequestContext, request: Message) -> Future[Message]:
+def forward(ask: Ask, context: RequestContext, request: Message) -> Future[Message]:
     """Return the future of the controller's answer to a client's request."""
     answer: Future[Message] = Future()
     is_own = context.connection.principal == INSIDE

@@ -45,14 +45,13 @@ from pykafka_broker.log.log_directory import LogDirectoryError
 from pykafka_broker.log.manager import LogManager
 from pykafka_broker.log.partition_log import PartitionLog
 from pykafka_broker.log.scan import DamagedLog, remedy
-from pykafka_broker.peers import Address, OnReply, deliver
+from pykafka_broker.peers import Address, Ask, LinkError, OnReply, deliver
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import Message
 
 if TYPE_CHECKING:
     from pykafka_broker.log.flush import Waiter
-    from pykafka_broker.peers import LinkError
     from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic
     from pykafka_broker.protocol.messages.create_topics_response import CreatableTopicResult
 
@@ -413,9 +412,7 @@ class ProducerIdManager:
         ask: brings a request to the controller. A controller in this process answers before `ask` returns.
     """
 
-    def __init__(
-        self, broker_id: int, broker_epoch: Callable[[], int], ask: Callable[[Message, OnReply, int], None]
-    ) -> None:
+    def __init__(self, broker_id: int, broker_epoch: Callable[[], int], ask: Ask) -> None:
         self._broker_id = broker_id
         self._broker_epoch = broker_epoch
         self._ask = ask

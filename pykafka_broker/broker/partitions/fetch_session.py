@@ -15,9 +15,9 @@ from pykafka_broker.protocol.errors import ErrorCode
 
 INITIAL_EPOCH = 0
 FINAL_EPOCH = -1
-FIRST_EPOCH = 1  # of the request that follows the first
+FIRST_EPOCH = 1  # of the request after the one that opens the session
+MAX_EPOCH = 0x7FFFFFFF
 NO_SESSION = 0
-_MAX_EPOCH = 0x7FFFFFFF
 
 Key = tuple[Any, int]  # topic id (bytes) or topic name (str), partition index
 
@@ -78,7 +78,7 @@ class FetchSession:
         self, id: int, now: int, partitions: dict[Key, FetchedPartition], uses_topic_ids: bool, privileged: bool
     ) -> None:
         self.id = id
-        self.epoch = FIRST_EPOCH
+        self.epoch = FIRST_EPOCH  # of the next request
         self.created = self.last_used = now
         self.partitions = partitions
         self.uses_topic_ids = uses_topic_ids
@@ -205,7 +205,7 @@ class FetchSessionCache:
             raise ApiError(ErrorCode.INVALID_FETCH_SESSION_EPOCH)
         if session.uses_topic_ids != uses_topic_ids:
             raise ApiError(ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR)
-        session.epoch = 1 if epoch == _MAX_EPOCH else epoch + 1
+        session.epoch = FIRST_EPOCH if epoch == MAX_EPOCH else epoch + 1
         session.last_used = now
         self._sessions[session_id] = self._sessions.pop(session_id)
         return session

@@ -24,6 +24,7 @@ from enum import Enum
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, cast
 
+from pykafka_broker.broker.partitions.fetch_session import FIRST_EPOCH, INITIAL_EPOCH, MAX_EPOCH, NO_SESSION
 from pykafka_broker.broker.partitions.partition import Partition
 from pykafka_broker.errors import ApiError
 from pykafka_broker.log.scan import DamagedLog
@@ -64,9 +65,6 @@ _SESSION_LOST = (
     ErrorCode.INVALID_FETCH_SESSION_EPOCH,
     ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR,
 )
-_NO_SESSION = 0
-_NEW_SESSION = 0  # its epoch
-_MAX_EPOCH = 0x7FFFFFFF
 _LIST_OFFSETS_VERSIONS = 4, 11  # with the leader's epoch
 _HURRY_VERSIONS = 0, 0
 _WHILE_SYNCING_MS = 20  # a fetch waits no longer: one that waits at a leader of Kafka's can't be hurried
@@ -257,7 +255,7 @@ class ReplicaFetcher:
         # Sets in order of insertion, so that every run is the same.
         self._changed: dict[TopicIdPartition, None] = {}  # the session may have an old position of these
         self._paused: dict[TopicIdPartition, None] = {}
-        self._session_id, self._session_epoch = _NO_SESSION, _NEW_SESSION
+        self._session_id, self._session_epoch = NO_SESSION, INITIAL_EPOCH
         self._session: dict[TopicIdPartition, FetchPosition] = {}  # the positions in the session
         self._open_at: Peer | None = None  # the peer that has not answered the last fetch yet
         self._hurried = False
@@ -348,12 +346,12 @@ class ReplicaFetcher:
     def _request(self, wait_ms: int) -> FetchRequest | None:
         """Return the next fetch; None without partitions to follow."""
         config, follower = self._follower.config, self._follower
-        if self._session_epoch == _NEW_SESSION:
+        if self._session_epoch == INITIAL_EPOCH:
             self._session = {}
             self._changed = {key: None for key in self._followed if key not in self._paused}
         changed, forgotten = self._session_changes(config.replica_fetch_max_bytes)
         if not self._session:
-            self._session_epoch = _NEW_SESSION
+            self._session_epoch = INITIAL_EPOCH
             return None
         has_state = follower.fetch_version >= _STATE_FROM
         return FetchRequest(
@@ -473,16 +471,16 @@ class ReplicaFetcher:
     def _advance_session(self, session_id: int) -> None:
         """Follow the leader's session. Where the leader keeps none, every request names all partitions."""
         self._session_id = session_id
-        if session_id == _NO_SESSION:
-            self._session_epoch = _NEW_SESSION
+        if session_id == NO_SESSION:
+            self._session_epoch = INITIAL_EPOCH
         else:
-            self._session_epoch = 1 if self._session_epoch == _MAX_EPOCH else self._session_epoch + 1
+            self._session_epoch = FIRST_EPOCH if self._session_epoch == MAX_EPOCH else self._session_epoch + 1
 
     def _refused(self, code: int, now: int) -> None:
-        is_new = self._session_epoch == _NEW_SESSION
-        self._session_epoch = _NEW_SESSION
+        is_new = self._session_epoch == INITIAL_EPOCH
+        self._session_epoch = INITIAL_EPOCH
         if code == ErrorCode.FETCH_SESSION_ID_NOT_FOUND:
-            self._session_id = _NO_SESSION
+            self._session_id = NO_SESSION
         if code in _SESSION_LOST and not is_new:
             self.send_next(now)
         else:
@@ -493,7 +491,7 @@ class ReplicaFetcher:
         log = logger.info if not self._failures else logger.debug
         log("broker %d can't be fetched from: %s", self.leader_id, why)
         self._failures += 1
-        self._session_epoch = _NEW_SESSION
+        self._session_epoch = INITIAL_EPOCH
         self._resumes_ms = now + self._follower.config.replica_fetch_backoff_ms
         self.due = self._resumes_ms
 
@@ -546,7 +544,7 @@ class ReplicaFetcherManager:
     def __init__(self, follower: NodeReplication, broker_channels: BrokerChannels) -> None:
         self._follower = follower
         self._broker_channels = broker_channels
-        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}  # by leader and number
+        self._fetchers: dict[tuple[int, int], ReplicaFetcher] = {}  # by leader and fetcher id
         self._following: dict[tuple[str, int], _Following] = {}
 
     @property
@@ -595,12 +593,12 @@ class ReplicaFetcherManager:
                 fetcher.hurry()
 
     def _fetcher_for(self, leader: int, key: tuple[str, int]) -> ReplicaFetcher:
-        number = zlib.crc32(f"{key[0]}-{key[1]}".encode()) % self._follower.config.num_replica_fetchers
-        fetcher = self._fetchers.get((leader, number))
+        fetcher_id = zlib.crc32(f"{key[0]}-{key[1]}".encode()) % self._follower.config.num_replica_fetchers
+        fetcher = self._fetchers.get((leader, fetcher_id))
         if fetcher is None:
-            client_id = f"broker-{self._follower.id}-fetcher-{number}"
+            client_id = f"broker-{self._follower.id}-fetcher-{fetcher_id}"
             fetcher = ReplicaFetcher(self._follower, leader, partial(self._broker_channels.peer, leader, client_id))
-            self._fetchers[leader, number] = fetcher
+            self._fetchers[leader, fetcher_id] = fetcher
         return fetcher
 
     # -- time

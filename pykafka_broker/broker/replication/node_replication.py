@@ -130,17 +130,17 @@ class AlterPartitionManager:
             failure = ErrorCode(response.error_code).name
         if failure is not None:
             logger.debug("the controller did not hear of %d ISRs: %s", len(asked), failure)
-            for key, one in asked.items():
-                self._submitted.setdefault(key, one.partition)
+            for key, proposal in asked.items():
+                self._submitted.setdefault(key, proposal.partition)
             self.due = now + _RETRY_MS
             return
         for topic in response.topics:
             for answer in topic.partitions:
-                proposal = asked.pop((topic.topic_id, answer.partition_index), None)
-                if proposal is not None:
-                    self._apply(proposal, answer, now)
-        for key, one in asked.items():  # the controller said nothing of them
-            self._submitted.setdefault(key, one.partition)
+                answered = asked.pop((topic.topic_id, answer.partition_index), None)
+                if answered is not None:
+                    self._apply(answered, answer, now)
+        for key, proposal in asked.items():  # the controller said nothing of them
+            self._submitted.setdefault(key, proposal.partition)
         if self._submitted:
             self.due = now
 

@@ -23,11 +23,7 @@ class Throttle:
     """
 
     def __init__(
-        self,
-        node_id: int,
-        windows: Windows,
-        named: Callable[[Partition], list[str]],
-        limit: Callable[[], int | None],
+        self, node_id: int, windows: Windows, named: Callable[[Partition], list[str]], limit: Callable[[], int | None]
     ) -> None:
         self._node_id = node_id
         self._rate = SteadyRate(windows)

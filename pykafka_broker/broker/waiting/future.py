@@ -217,16 +217,16 @@ DONE: Future[None] = completed(None)
 
 def all_of(*futures: Future[Any]) -> Future[None]:
     """Return a future done when all `futures` are, with the first error."""
-    open_ones = [future for future in futures if not future.succeeded]
-    if not open_ones:
+    unfinished = [future for future in futures if not future.succeeded]
+    if not unfinished:
         return DONE
-    if len(open_ones) == 1:
-        return open_ones[0]
-    left = len(open_ones)
+    if len(unfinished) == 1:
+        return unfinished[0]
+    left = len(unfinished)
     first: Exception | None = None
     whole: Future[None] = Future()
 
-    def one_done(future: Future[Any]) -> None:
+    def finished(future: Future[Any]) -> None:
         nonlocal left, first
         first = first or future.error
         left -= 1
@@ -236,12 +236,12 @@ def all_of(*futures: Future[Any]) -> Future[None]:
             whole.complete(None)
 
     def leave() -> None:
-        for future in open_ones:
-            future.leave(one_done)
+        for future in unfinished:
+            future.leave(finished)
 
     whole.on_cancel = leave
-    for future in open_ones:
-        future.add_done_callback(one_done)
+    for future in unfinished:
+        future.add_done_callback(finished)
     return whole
 
 

@@ -61,6 +61,11 @@ class ClassicRebalance:
         """Start the member's session anew."""
         self._timers.set(member.session_key, now + (member.session_timeout_ms if timeout_ms is None else timeout_ms))
 
+    def _remove(self, group: ClassicGroup, member_id: str) -> None:
+        """Remove a member, known or pending, and end the session."""
+        group.remove(member_id)
+        self._timers.cancel(TimerKey("classic-session", group.group_id, member_id))
+
     # Join phase
 
     def prepare_or_complete(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
@@ -106,15 +111,12 @@ class ClassicRebalance:
             self.complete_join(group, result, now)
 
     def complete_join(self, group: ClassicGroup, result: CoordinatorResult[Any], now: int) -> None:
-        """Close the join phase: remove members without a join (static members stay), give the others the new
-        generation.
-        """
+        """Close the join phase: remove dynamic members that have not joined, and give the others the new generation."""
         self._timers.cancel(group.join_key)
         group.initial_delay = None
         group.new_member_added = False
         for member in [m for m in group.members.values() if m.join_token is None and m.instance_id is None]:
-            group.remove(member.member_id)
-            self._timers.cancel(member.session_key)
+            self._remove(group, member.member_id)
         if not group.elect_joined_leader() and group.members:
             # Only static members are left and none has come: wait until a member comes or the sessions end.
             self._timers.set(group.join_key, now + group.rebalance_timeout_ms)
@@ -125,7 +127,7 @@ class ClassicRebalance:
             return
         members = described_members(group)
         for member in group.members.values():
-            token = group.wait_for_join(member, None)
+            token = group.end_join(member)
             if token is not None:  # a static member may have no join waiting
                 shown = members if member.member_id == group.leader else []
                 result.complete(token, generation_reply(group, member, shown))
@@ -173,8 +175,7 @@ class ClassicRebalance:
         elif key.kind == "classic-sync" and group.state in (COMPLETING_REBALANCE, STABLE) and group.pending_syncs:
             # The members without a SyncGroup in the generation go.
             for member_id in list(group.pending_syncs):
-                self._timers.cancel(group.members[member_id].session_key)
-                group.remove(member_id)
+                self._remove(group, member_id)
             self.prepare(group, result, now)
 
     def _session_ended(self, group: ClassicGroup, member_id: str, result: CoordinatorResult[Any], now: int) -> None:
@@ -184,8 +185,8 @@ class ClassicRebalance:
                 return
         elif not member.is_new and (member.join_token is not None or member.sync_token is not None):
             return  # the member's session starts anew with the answer
-        elif member.join_token is not None:  # the member may still be there, so let it ask again
-            token = group.wait_for_join(member, None)
+        elif member.join_token is not None:  # the first join of a member that may still be there: it can join anew
+            token = group.end_join(member)
             result.complete(token, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER))
         group.remove(member_id)
         if member is not None and group.state in (STABLE, COMPLETING_REBALANCE):
@@ -266,7 +267,7 @@ def refuse_waiting(
     group: ClassicGroup, member: ClassicGroupMember, result: CoordinatorResult[Any], error: ErrorCode
 ) -> None:
     """Answer the waiting requests of a member with an error."""
-    token = group.wait_for_join(member, None)
+    token = group.end_join(member)
     if token is not None:
         result.complete(token, join_refusal(error, member.member_id))
     if member.sync_token is not None:
@@ -301,8 +302,7 @@ class ClassicProtocol(ClassicRebalance):
         """Leave the answer, or the changes, in `join.result`."""
         member_id = join.request.member_id
         if not self._has_room(group, member_id):
-            group.remove(member_id)
-            self._timers.cancel(TimerKey("classic-session", group.group_id, member_id))
+            self._remove(group, member_id)
             join.refuse(ErrorCode.GROUP_MAX_SIZE_REACHED, UNKNOWN_MEMBER)
         elif member_id == UNKNOWN_MEMBER:
             self._join_new(group, join)
@@ -336,8 +336,7 @@ class ClassicProtocol(ClassicRebalance):
                 self._replace_static(group, join, old_id, member_id)
         elif join.caller.version >= MEMBER_ID_REQUIRED_FROM:
             group.pending_joins.add(member_id)
-            key = TimerKey("classic-session", group.group_id, member_id)
-            self._table.timers.set(key, join.now + request.session_timeout_ms)
+            self._timers.set_session(group, member_id, join.now + request.session_timeout_ms)
             join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
         else:
             self._add(group, join, member_id)
@@ -375,7 +374,7 @@ class ClassicProtocol(ClassicRebalance):
         group.update(member, join.protocols, join.rebalance_timeout_ms, join.request.session_timeout_ms, join.token)
         if group.state is STABLE and group.select_protocol() == group.protocol_name:
             join.result.records.append(group_metadata_record(group, group.assignments()))
-            join.result.complete(group.wait_for_join(member, None), self._unchanged(group, member, join, leader_before))
+            join.result.complete(group.end_join(member), self._unchanged(group, member, join, leader_before))
         elif group.state is PREPARING_REBALANCE:
             self.complete_join_if_all_are_here(group, join.result, join.now)
         else:
@@ -519,12 +518,11 @@ class ClassicProtocol(ClassicRebalance):
                 group.check_member(member_id, instance_id)
             except ApiError as error:
                 return error.code
-        self._table.timers.cancel(TimerKey("classic-session", group.group_id, member_id))
         member = group.members.get(member_id)
-        token = None if member is None else group.wait_for_join(member, None)
+        token = None if member is None else group.end_join(member)
         if token is not None:
             result.complete(token, join_refusal(ErrorCode.UNKNOWN_MEMBER_ID, UNKNOWN_MEMBER))
-        group.remove(member_id)
+        self._remove(group, member_id)
         return ErrorCode.NONE
 
     # Records and load

@@ -272,12 +272,16 @@ class ClassicGroup:
         self.pending_syncs.discard(old_id)
         return old, new
 
-    def wait_for_join(self, member: ClassicGroupMember, token: Token | None) -> Token | None:
-        """Set or clear the waiting join request. Returns the previous token."""
-        before = member.join_token
-        self.awaiting_join += (token is not None) - (before is not None)
+    def wait_for_join(self, member: ClassicGroupMember, token: Token) -> None:
+        """Have the member's join request wait under `token`, in the place of an earlier request."""
+        self.awaiting_join += member.join_token is None
         member.join_token = token
-        return before
+
+    def end_join(self, member: ClassicGroupMember) -> Token | None:
+        """Return the token of the member's join request, which waits no longer; None without a waiting request."""
+        token, member.join_token = member.join_token, None
+        self.awaiting_join -= token is not None
+        return token
 
     @property
     def all_joined(self) -> bool:

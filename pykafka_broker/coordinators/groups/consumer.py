@@ -52,13 +52,16 @@ SYNC = "consumer-sync"  # deadline of a classic member that has joined, for its 
 Downgrade = Callable[[ConsumerGroup, list[ConsumerGroupMember], CoordinatorResult[Any], int], bool]
 
 
+ReportedTopics = list[Any] | None  # topic_partitions of a heartbeat: the partitions that the member has; None: no news
+
+
 class Claim(NamedTuple):
     """The identity in a request, not yet checked.
 
     member_id: The member id of the request.
     epoch: The member epoch of the request.
-    owned: The partitions that the member reports as its own; None: no news.
-    is_classic: The member speaks the classic protocol, in which a static member's place is free to take.
+    owned: The partitions that the member reports as its own.
+    is_classic: The member speaks the classic protocol, in which a static member need not leave before it comes back.
     """
 
     member_id: str
@@ -113,7 +116,7 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
             reply.assignment = Assignment([TopicPartitions(topic_id, sorted(since)) for topic_id, since in owned])
 
     def _is_idle(self, group: ConsumerGroup, request: ConsumerGroupHeartbeatRequest, caller: Caller) -> bool:
-        """Return whether neither member nor group have news: most heartbeats are of such a kind."""
+        """Return whether neither the member nor the group has news, as with most heartbeats."""
         member = group.members.get(request.member_id)
         return (
             member is not None
@@ -141,9 +144,9 @@ class ConsumerProtocol(EpochProtocol[ConsumerGroup]):
         )
 
     def check_room(self, group: ConsumerGroup, member_id: str, instance_id: str | None) -> None:
-        """Raise GROUP_MAX_SIZE_REACHED for a new member of a full group; since 4.4 a static member has its room."""
-        has_room = self._table.config.is_of_4_4 and group.static_member(instance_id) is not None
-        if member_id not in group.members and not has_room:
+        """Raise GROUP_MAX_SIZE_REACHED for a new member of a full group, before 4.4 also for a returning static one."""
+        returns = self._table.config.is_of_4_4 and group.static_member(instance_id) is not None
+        if member_id not in group.members and not returns:
             group.check_room(self._table.config.group_consumer_max_size)
 
     # The member of a request
@@ -295,7 +298,7 @@ class ConsumerMemberChange(EpochChange[ConsumerGroup, ConsumerGroupMember]):
         self.target_epoch = group.assignment_epoch
         self.regexes = group.regexes  # as of after the change
         self.subscription_changed = False
-        self._has_old_patterns = False  # left to the next heartbeats
+        self._has_old_patterns = False  # whether patterns are left for the next heartbeats to resolve
         self._may_see = may_see
 
     # Subscription
@@ -417,7 +420,7 @@ def next_target(
 ) -> dict[str, Target]:
     """Compute the members' targets for a group epoch, and add records for changed targets."""
     topics = table.topics
-    name = group.preferred_assignor(members) or table.consumer_assignors[0]
+    assign = ASSIGNORS[group.preferred_assignor(members) or table.consumer_assignors[0]]
     before = {member.member_id: group.target_of(member) for member in members}
     read = {(member.topic_names, member.topic_regex): member for member in members}
     ids = {subscription: table.read.ids(names_read(member, regexes)) for subscription, member in read.items()}
@@ -430,8 +433,8 @@ def next_target(
     names = in_hash_order(sorted(topics.topics_by_id[topic_id].name for topic_id in set[bytes]().union(*ids.values())))
     counts = {topic.id: len(topic.partitions) for topic in map(topics.topics.__getitem__, names)}
     # As Kafka sees it, names and an expression together make a subscription of no other member's kind.
-    differ = len(read) > 1 or any(names and expression for names, expression in read)
-    assigned = ASSIGNORS[name](GroupSpec(specs, counts, differ))
+    differ = len(read) > 1 or any(named and expression for named, expression in read)
+    assigned = assign(GroupSpec(specs, counts, differ))
     targets = {member.member_id: frozen_target(assigned[member.member_id]) for member in members}
     records += group.target_records(targets, epoch, now)
     return targets
@@ -443,8 +446,6 @@ def next_target(
 UNKNOWN_STATE = (
     "The consumer group member is in a unknown state. The member must abandon all its partitions and rejoin."
 )
-
-ReportedTopics = list[Any] | None  # topic_partitions of a heartbeat: the member's report; None: no news
 
 
 class Reconciliation(NamedTuple):
@@ -501,6 +502,7 @@ class Reconciliation(NamedTuple):
             member.move_to(member.epoch, member.state, kept, member.revoking)
 
     def _advance(self, epoch: int) -> None:
+        """Give back and take over partitions. epoch: the member's until nothing is left to give back."""
         member = self.member
         kept: Owned = {}
         revoking: Owned = {}

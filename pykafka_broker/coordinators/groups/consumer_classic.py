@@ -27,13 +27,7 @@ from pykafka_broker.coordinators.groups.classic_group import (
     group_metadata_record,
     group_tombstone,
 )
-from pykafka_broker.coordinators.groups.consumer import (
-    JOIN,
-    SYNC,
-    Claim,
-    ConsumerMemberChange,
-    ConsumerProtocol,
-)
+from pykafka_broker.coordinators.groups.consumer import JOIN, SYNC, Claim, ConsumerMemberChange, ConsumerProtocol
 from pykafka_broker.coordinators.groups.consumer_group import (
     UNOWNED,
     ConsumerGroup,
@@ -282,14 +276,12 @@ class ClassicMembers(Migration):
         if self.disabled or not _supports(group, request.protocol_type, join.protocols):
             raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         instance_id = request.group_instance_id
-        member_id = request.member_id
-        if member_id == UNKNOWN_MEMBER:
-            member_id = self._table.new_id()
-            self._consumer.check_room(group, member_id, instance_id)
-            if instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM:
-                join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
-                return
+        is_new = request.member_id == UNKNOWN_MEMBER
+        member_id = self._table.new_id() if is_new else request.member_id
         self._consumer.check_room(group, member_id, instance_id)
+        if is_new and instance_id is None and join.caller.version >= MEMBER_ID_REQUIRED_FROM:
+            join.refuse(ErrorCode.MEMBER_ID_REQUIRED, member_id)
+            return
         try:
             subscription = read_subscription(join.protocols[0][1])
         except DecodeError as error:
@@ -298,7 +290,7 @@ class ClassicMembers(Migration):
                 raise ApiError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, told) from None
             raise ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, told) from None
         existing = group.static_member(instance_id)
-        if instance_id is not None and request.member_id != UNKNOWN_MEMBER:
+        if instance_id is not None and not is_new:
             group.claimed_member(member_id, instance_id)
         before = self._consumer.find_member(group, Claim(member_id, instance_id, is_classic=True), join.result)
         change = ConsumerMemberChange(self._table, group, before, join.result, join.now, join.caller.may_see)

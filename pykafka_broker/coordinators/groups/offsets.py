@@ -9,19 +9,17 @@ group is asked; a refusal by the group holds for all other partitions.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
-from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable
+from pykafka_broker.coordinators.groups.group import AnyGroup, GroupTable
 from pykafka_broker.coordinators.groups.topics import ClusterTopic
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import PartitionKey
 from pykafka_broker.protocol.errors import ErrorCode
-from pykafka_broker.protocol.messages.offset_commit_request import (
-    OffsetCommitRequest,
-    OffsetCommitRequestPartition,
-)
+from pykafka_broker.protocol.messages.offset_commit_request import OffsetCommitRequest, OffsetCommitRequestPartition
 from pykafka_broker.protocol.messages.offset_commit_response import (
     OffsetCommitResponse,
     OffsetCommitResponsePartition,
@@ -39,7 +37,10 @@ from pykafka_broker.protocol.messages.offset_fetch_response import (
     OffsetFetchResponsePartitions,
     OffsetFetchResponseTopics,
 )
-from pykafka_broker.protocol.messages.txn_offset_commit_request import TxnOffsetCommitRequest
+from pykafka_broker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+)
 from pykafka_broker.protocol.messages.txn_offset_commit_response import (
     TxnOffsetCommitResponse,
     TxnOffsetCommitResponsePartition,
@@ -53,6 +54,12 @@ from pykafka_broker.records.record import wrap_int64
 
 NO_PRODUCER_ID = -1
 LAST_OFFSET = 2**63 - 1
+_ANSWER: tuple[Any, Any, Any] = OffsetCommitResponse, OffsetCommitResponseTopic, OffsetCommitResponsePartition
+_TXN_ANSWER: tuple[Any, Any, Any] = (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponseTopic,
+    TxnOffsetCommitResponsePartition,
+)
 
 
 class CommittedOffset:
@@ -237,20 +244,28 @@ class OffsetRequests:
         self._store = store
         self._keep_alive = keep_alive  # a commit of a classic member counts as a heartbeat
 
-    # OffsetCommit
+    # OffsetCommit and TxnOffsetCommit
 
-    def commit(self, request: OffsetCommitRequest, version: int, now: int) -> CoordinatorResult[OffsetCommitResponse]:
-        """Decide an OffsetCommit of any version; generation -1 is for clients outside of the group protocol."""
-        result: CoordinatorResult[OffsetCommitResponse] = CoordinatorResult(key=request.group_id)
+    def commit(
+        self, request: OffsetCommitRequest | TxnOffsetCommitRequest, version: int, now: int
+    ) -> CoordinatorResult[Any]:
+        """Decide an OffsetCommit or a TxnOffsetCommit; generation -1 is for clients outside of the group protocol.
+
+        The records of a TxnOffsetCommit go into the log under the producer's id and epoch, and count once the
+        transaction's commit marker is there (KIP-447).
+        """
+        transactional, wall = isinstance(request, TxnOffsetCommitRequest), self._table.wall_at(now)
+        by_ids = version >= (TXN_TOPIC_IDS_FROM if transactional else TOPIC_IDS_FROM)
+        response_type, topic_type, partition_type = _TXN_ANSWER if transactional else _ANSWER
+        value_of = partial(_value_in_transaction if transactional else _value, request, wall)
         verdict: ErrorCode | None = None  # the group is asked at the first existing partition
-        wall = self._table.wall_at(now)
-        topics = []
+        topics, records = list[Any](), list[CoordinatorRecord]()
         for topic in request.topics:
-            image = self._find(topic, version >= TOPIC_IDS_FROM)
+            image = self._find(topic, by_ids)
             partitions = []
             for partition in topic.partitions:
                 if image is None:
-                    code = _UNKNOWN_TOPIC_ID if version >= TOPIC_IDS_FROM else _UNKNOWN
+                    code = _UNKNOWN_TOPIC_ID if by_ids else _UNKNOWN
                 elif partition.partition_index not in image.partitions:
                     code = _UNKNOWN
                 else:
@@ -260,20 +275,18 @@ class OffsetRequests:
                             request.generation_id_or_member_epoch,
                             request.member_id,
                             request.group_instance_id,
-                            lambda: self._existing_partitions(request, version >= TOPIC_IDS_FROM),
+                            lambda: self._existing_partitions(request, by_ids),
                             version,
                             now,
+                            transactional,
                         )
                     code = self._commit_error(verdict, partition.committed_metadata)
                     if code is _NONE:
-                        value = _committed(request, image.id, partition, wall)
-                        result.records.append(
-                            offset_record(request.group_id, image.name, partition.partition_index, value)
-                        )
-                partitions.append(OffsetCommitResponsePartition(partition.partition_index, code))
-            topics.append(OffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
-        result.reply = OffsetCommitResponse(topics=topics)
-        return result
+                        value = value_of(topic.topic_id if transactional else image.id, partition)
+                        records.append(offset_record(request.group_id, image.name, partition.partition_index, value))
+                partitions.append(partition_type(partition.partition_index, code))
+            topics.append(topic_type(topic.name, topic.topic_id, partitions))
+        return CoordinatorResult(response_type(topics=topics), records, request.group_id)
 
     def commit_one(
         self,
@@ -296,7 +309,7 @@ class OffsetRequests:
         image = topics.topics_by_id.get(topic_id) if by_ids else topics.topics.get(topic)
         if image is None or index not in image.partitions:
             return None
-        verdict = self._check_commit(group_id, epoch, member_id, None, lambda: [(image.id, index)], version, now)
+        verdict = self._check_commit(group_id, epoch, member_id, None, lambda: [(image.id, index)], version, now, False)
         if self._commit_error(verdict, value.metadata) is not _NONE:
             return None
         value.commit_timestamp, value.topic_id = self._table.wall_at(now), image.id
@@ -327,7 +340,7 @@ class OffsetRequests:
         partitions: Callable[[], list[tuple[bytes, int]]],
         version: int,
         now: int,
-        transactional: bool = False,
+        transactional: bool,
     ) -> ErrorCode:
         group = self._table.groups.get(group_id)
         knows_epochs = version >= (TXN_TOPIC_IDS_FROM if transactional else CONSUMER_PROTOCOL_FROM)
@@ -348,58 +361,6 @@ class OffsetRequests:
         if verdict is _NONE and metadata and len(metadata) > self._table.config.offset_metadata_max_bytes:
             return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return verdict
-
-    # TxnOffsetCommit
-
-    def txn_commit(
-        self, request: TxnOffsetCommitRequest, caller: Caller, now: int
-    ) -> CoordinatorResult[TxnOffsetCommitResponse]:
-        """Decide a TxnOffsetCommit.
-
-        The records go into the log under the producer's id and epoch, and count once the transaction's commit marker is
-        there (KIP-447).
-        """
-        result: CoordinatorResult[TxnOffsetCommitResponse] = CoordinatorResult(key=request.group_id)
-        by_ids = caller.version >= TXN_TOPIC_IDS_FROM
-        there = self._existing_partitions(request, by_ids)
-        verdict = _NONE
-        if there:
-            verdict = self._check_commit(
-                request.group_id,
-                request.generation_id_or_member_epoch,
-                request.member_id,
-                request.group_instance_id,
-                lambda: there,
-                caller.version,
-                now,
-                transactional=True,
-            )
-        topics = []
-        for topic in request.topics:
-            image = self._find(topic, by_ids)
-            partitions = []
-            for partition in topic.partitions:
-                if image is None:
-                    code = _UNKNOWN_TOPIC_ID if by_ids else _UNKNOWN
-                elif partition.partition_index not in image.partitions:
-                    code = _UNKNOWN
-                else:
-                    code = self._commit_error(verdict, partition.committed_metadata)
-                    if code is ErrorCode.NONE:
-                        value = OffsetCommitValue(
-                            partition.committed_offset,
-                            partition.committed_leader_epoch,
-                            partition.committed_metadata or "",
-                            self._table.wall_at(now),
-                            topic_id=topic.topic_id,
-                        )
-                        result.records.append(
-                            offset_record(request.group_id, image.name, partition.partition_index, value)
-                        )
-                partitions.append(TxnOffsetCommitResponsePartition(partition.partition_index, code))
-            topics.append(TxnOffsetCommitResponseTopic(topic.name, topic.topic_id, partitions))
-        result.reply = TxnOffsetCommitResponse(topics=topics)
-        return result
 
     # OffsetFetch
 
@@ -554,9 +515,8 @@ def _verdict(
     return next((error for partition in partitions() if (error := check(*partition)) is not _NONE), _NONE)
 
 
-def _committed(
-    request: OffsetCommitRequest, topic_id: bytes, partition: OffsetCommitRequestPartition, wall: int
-) -> OffsetCommitValue:
+def _value(request: Any, wall: int, topic_id: bytes, partition: OffsetCommitRequestPartition) -> OffsetCommitValue:
+    """Return the value of a commit; one with a retention of its own has neither leader epoch nor topic id."""
     metadata = partition.committed_metadata or ""
     committed_at = wall if partition.commit_timestamp == -1 else partition.commit_timestamp
     expires_at = -1
@@ -566,6 +526,14 @@ def _committed(
         epoch = partition.committed_leader_epoch
         return OffsetCommitValue(partition.committed_offset, epoch, metadata, committed_at, topic_id=topic_id)
     return OffsetCommitValue(partition.committed_offset, -1, metadata, committed_at, expires_at)
+
+
+def _value_in_transaction(
+    request: Any, wall: int, topic_id: bytes, partition: TxnOffsetCommitRequestPartition
+) -> OffsetCommitValue:
+    """Return the value of a commit in a transaction. topic_id: of the request, ZERO_UUID in versions without ids."""
+    offset, epoch = partition.committed_offset, partition.committed_leader_epoch
+    return OffsetCommitValue(offset, epoch, partition.committed_metadata or "", wall, topic_id=topic_id)
 
 
 def _is_expired(offset: CommittedOffset, base: Callable[[int], int], retention_ms: int, wall: int) -> bool:

@@ -16,12 +16,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
-from pykafka_broker.coordinators.groups.epoch_group import (
-    JOIN_EPOCH,
-    LEAVE_STATIC_EPOCH,
-    EpochChange,
-    EpochProtocol,
-)
+from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, EpochProtocol
 from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey, invalid_request
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics

@@ -179,7 +179,8 @@ def configure(topology: StreamsGroupTopologyValue, topics: ClusterTopics, metada
     try:
         return _Configuration(ordered, counts, len(required)).run(groups, metadata_hash)
     except TopicProblem as problem:
-        return ConfiguredTopology(metadata_hash, {}, frozenset(), {}, [], problem)
+        told = problem.with_traceback(None)  # the group keeps it, and would keep these frames with it
+        return ConfiguredTopology(metadata_hash, {}, frozenset(), {}, [], told)
 
 
 class _Configuration:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from pykafka_broker.log.scan import DamagedLog
 from pykafka_broker.log.segment import LogSegment
 from pykafka_broker.log.segments import Segments
 from pykafka_broker.protocol.api_keys import ApiKey
-from pykafka_broker.protocol.enums import LATEST
+from pykafka_broker.protocol.enums import EARLIEST, LATEST
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsPartition,
@@ -143,6 +144,26 @@ def test_a_topic_without_partitions_is_not_answered(broker: LightBroker) -> None
     request = ListOffsetsRequest(-1, topics=[ListOffsetsTopic("t", [])])
     response: Any = list_offsets(broker.services, broker.context(ApiKey.LIST_OFFSETS, 1), request)
     assert response.topics == []
+
+
+def errors_in_memory() -> int:
+    return sum(isinstance(each, ApiError) for each in gc.get_objects())
+
+
+@pytest.mark.parametrize("timestamp", [LATEST, NOW + 9_000])
+def test_an_end_that_is_not_known_leaves_nothing_to_the_garbage_collector(
+    broker: LightBroker, monkeypatch: pytest.MonkeyPatch, timestamp: int
+) -> None:
+    monkeypatch.setattr(Partition, "knows_committed", property(lambda partition: False))
+    answer(broker, EARLIEST)
+    gc.collect()
+    gc.disable()
+    try:
+        before = errors_in_memory()
+        assert answer(broker, timestamp).error_code == ErrorCode.OFFSET_NOT_AVAILABLE
+        assert errors_in_memory() == before
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

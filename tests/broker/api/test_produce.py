@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +84,49 @@ def test_a_log_that_has_gone_since_it_refused_does_not_spoil_the_answers_for_oth
     """Records are checked in steps, between which a topic may be deleted."""
     answer = refusal_of_append(broker.services, "gone", 3, RefusedByLog(ErrorCode.INVALID_RECORD, "bad"))
     assert (answer.index, answer.error_code, answer.log_start_offset) == (3, ErrorCode.INVALID_RECORD, -1)
+
+
+@pytest.mark.parametrize(
+    ("data", "transactional", "code"),
+    [
+        (bytes(100), False, ErrorCode.CORRUPT_MESSAGE),
+        (batch(b"x"), False, ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        (batch(b"x", producer_id=7, producer_epoch=0, base_sequence=0, transactional=True), True, None),
+    ],
+    ids=["unreadable", "denied", "without a transaction"],
+)
+def test_records_that_were_refused_do_not_wait_for_the_garbage_collector(
+    broker: LightBroker, data: bytes, transactional: bool, code: int | None
+) -> None:
+    broker.add("t")
+    if code == ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        broker.services.authorize_by(Denying())
+    records = memoryview(bytearray(data))
+    gone = weakref.ref(records)
+    gc.collect()
+    gc.disable()
+    try:
+        request = asked({0: records}, acks=1, transactional_id="x" if transactional else None)
+        produced = produce(broker.services, broker.context(ApiKey.PRODUCE, 9), request)
+        assert isinstance(produced, ProduceResponse)
+        refused = produced.responses[0].partition_responses[0].error_code
+        assert refused == code if code is not None else refused
+        del records, request
+        assert gone() is None
+    finally:
+        gc.enable()
+
+
+class Denying:
+    """An authorizer that denies everything."""
+
+    def allows(self, *asked: Any) -> bool:
+        return False
+
+    def rule(self, *asked: Any) -> str:
+        return "Denying"
+
+    allows_some = allows
 
 
 def test_an_append_is_told_to_those_who_wait(broker: LightBroker) -> None:

@@ -219,9 +219,9 @@ def test_folders_that_the_metadata_does_not_know_are_left_alone(
 
 
 def test_producer_ids_go_on_after_a_restart(node: RealBroker) -> None:
-    assert [node.broker.transactions.new_producer_id() for _ in range(2)] == [0, 1]
+    assert [node.broker.services.node.producer_ids.next_id() for _ in range(2)] == [0, 1]
     node.restart()
-    assert node.broker.transactions.new_producer_id() == 1000
+    assert node.broker.services.node.producer_ids.next_id() == 1000
 
 
 def test_snapshots_are_written_as_the_log_grows(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def commit(machine: Any, offset: int, *, group: str = "g", topic: str = "t", ret
 def txn_commit(machine: Any, offset: int, producer_id: int, *, group: str = "g", topic: str = "t") -> None:
     topics = [TxnOffsetCommitRequestTopic(topic, partitions=[TxnOffsetCommitRequestPartition(0, offset)])]
     request = TxnOffsetCommitRequest("txn", group, producer_id, 0, topics=topics)
-    effects = machine.coordinator.offset_requests.txn_commit(request, machine.caller(3), machine.now)
+    effects = machine.coordinator.offset_requests.commit(request, 3, machine.now)
     machine.run(effects, producer_id)
 
 

@@ -15,7 +15,7 @@ from pykafka_broker.protocol.messages.txn_offset_commit_request import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from tests.coordinators.streams.support import CALLER, Machine, told, word_count
+from tests.coordinators.streams.support import Machine, told, word_count
 
 ALL = {"0": [0, 1], "1": [0, 1]}
 DAY_MS = 86_400_000
@@ -133,7 +133,7 @@ def test_a_transaction_commits_by_member_epoch_too() -> None:
         partitions = [TxnOffsetCommitRequestPartition(0, 5)]
         topics = [TxnOffsetCommitRequestTopic("lines", partitions=partitions)]
         request = TxnOffsetCommitRequest("t", "g", 1, 0, epoch, member_id, None, topics)
-        effects = machine.coordinator.offset_requests.txn_commit(request, CALLER._replace(version=5), machine.now)
+        effects = machine.coordinator.offset_requests.commit(request, 5, machine.now)
         return ErrorCode(effects.reply.topics[0].partitions[0].error_code)
 
     assert txn("one", 4) is ErrorCode.NONE

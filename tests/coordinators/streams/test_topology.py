@@ -99,6 +99,7 @@ def test_repartition_topics_that_are_joined_are_equally_wide(given: int, found: 
 def test_an_internal_topic_of_another_size_is_a_problem() -> None:
     found = configure(as_stored(word_count()), TopicTable(lines=5, words=5, counts=4), 1)
     assert found.problem is not None
+    assert found.problem.__traceback__ is None, "a group that waits for its topics keeps no frames"
     assert found.problem.status == INCORRECTLY_PARTITIONED_TOPICS
     assert not found.missing
 

@@ -81,9 +81,7 @@ def fetch_snapshot(services: Services, context: RequestContext, request: FetchSn
 
 
 def _checked_quorum(
-    services: Services,
-    context: RequestContext,
-    request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest,
+    services: Services, context: RequestContext, request: VoteRequest | BeginQuorumEpochRequest | EndQuorumEpochRequest
 ) -> RaftLeader:
     """Return the quorum for a request about the metadata log alone. Raises INVALID_REQUEST for other partitions."""
     quorum = _quorum(services, context)
