@@ -195,7 +195,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         protocol = protocol_factory()
         transport = SimulatedTransport(self, end, protocol, (host, int(port)))
         protocol.connection_made(transport)
-        end.hear_again()  # of an end that came first
+        end.deliver_again()  # of an end that came first
         return transport, protocol
 
 
@@ -225,7 +225,7 @@ class SimulatedTransport(asyncio.Transport):
         self._unread = deque[bytes]()
         self._paused = False
         self._closing = False
-        end.ear = self
+        end.receiver = self
 
     # -- as the network calls it
 
