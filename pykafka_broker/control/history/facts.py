@@ -170,6 +170,10 @@ class RecordsAcknowledged(Fact):
     last: int
     types: list[int]
 
+    def type_of(self, offset: int) -> int:
+        """Return the type of an offset's acknowledgement."""
+        return self.types[0] if len(self.types) == 1 else self.types[offset - self.first]
+
 
 @dataclass(kw_only=True)
 class GroupReset(Fact):
