@@ -81,9 +81,7 @@ class ClusterRecorder:
         self._processes: list[ProcessEvent] = []
         cluster.coordinator("recording")
         cluster.coordinator(transactional_id="recording")
-        for topic in cluster.topics(internal=True):
-            for index in range(topic["partitions"]):
-                cluster._wait_for_running(topic["name"], index)
+        cluster._wait_for_all_running()
         cluster.wait_for_metadata()
         for node_id, node in cluster.nodes.items():
             if node.running:
