@@ -240,7 +240,11 @@ def test_a_dial_that_is_given_up_as_it_succeeds_leaves_no_connection(monkeypatch
             before, dial = await cluster.broker(1).connections(), loop.network.dial
 
             def dial_and_cancel(host: Any, address: Any, connected: Any, failed: Any) -> Any:
-                return dial(host, address, lambda end: (connected(end), dialling.cancel()), failed)
+                def reached(end: Any) -> None:
+                    connected(end)
+                    dialling.cancel()
+
+                return dial(host, address, reached, failed)
 
             monkeypatch.setattr(loop.network, "dial", dial_and_cancel)
             dialling = asyncio.ensure_future(loop.create_connection(asyncio.Protocol, "n1", 9092))
