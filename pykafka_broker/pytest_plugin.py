@@ -242,20 +242,17 @@ class Wish:
     def __init__(self, marked: Mapping[str, Any]) -> None:
         self.config: dict[str, object] = dict(marked.get("config", {}))
         self.options = {name: marked[name] for name in OPTIONS if marked.get(name) is not None}
+        config = sorted((name, str(value)) for name, value in self.config.items())
+        self._key = repr((config, sorted(self.options.items())))  # some values have no hash
 
     def __bool__(self) -> bool:
         return bool(self.config or self.options)
 
-    def _key(self) -> tuple[object, ...]:
-        return tuple(sorted((name, str(value)) for name, value in self.config.items())), repr(
-            sorted(self.options.items())
-        )
-
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Wish) and self._key() == other._key()
+        return isinstance(other, Wish) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(self._key())
+        return hash(self._key)
 
     def __str__(self) -> str:
         """Return the text for a test's name, without passwords."""
@@ -399,22 +396,24 @@ def kafka_cluster(request: pytest.FixtureRequest) -> Iterator[KafkaCluster]:
     __tracebackhide__ = True
     from pykafka_broker.testing import KafkaCluster
 
-    marker = request.node.get_closest_marker("kafka_cluster")
-    if marker is not None and len(marker.args) > 1:
-        pytest.fail(
-            f"@pytest.mark.kafka_cluster: {marker.args[1]!r} needs a name, such as config={{...}}", pytrace=False
-        )
-    if marker is not None and (unknown := _unknown(marker, list(signature(KafkaCluster).parameters))):
-        pytest.fail(f"@pytest.mark.kafka_cluster: {unknown}", pytrace=False)
+    marker = request.node.get_closest_marker("kafka_cluster") or pytest.mark.kafka_cluster.mark
+    wrong = f"{marker.args[1]!r} needs a name, such as config={{...}}" if len(marker.args) > 1 else ""
+    if wrong := wrong or _unknown(marker, list(signature(KafkaCluster).parameters)):
+        pytest.fail(f"@pytest.mark.kafka_cluster: {wrong}", pytrace=False)
     own = request.node.stash.setdefault(_OWN, [])
-    with KafkaCluster(*(marker.args if marker else ()), **(marker.kwargs if marker else {})) as cluster:
+    with KafkaCluster(*marker.args, **marker.kwargs) as cluster:
         own.extend(cluster.nodes.values())
-        if request.config.getoption("--kafka-record"):
-            cluster.start_recording()
-            request.node.stash[_RECORDED] = cluster
+        _record(request, cluster)
         if (run := request.node.stash.get(_CHAOS, None)) is not None:
             run.begin("kafka_cluster", cluster.faults, cluster)
         yield cluster
+
+
+def _record(request: pytest.FixtureRequest, running: Controlled) -> None:
+    """Record what comes to a test's broker or cluster, if the command line asks for recordings."""
+    if request.config.getoption("--kafka-record"):
+        running.start_recording()
+        request.node.stash[_RECORDED] = running
 
 
 @pytest.fixture
@@ -452,9 +451,7 @@ def _kafka_broker_as_wished(request: pytest.FixtureRequest, pytestconfig: pytest
     request.node.stash[_ASKED] = broker
     for topic in marked.get("topics", ()):
         broker.create_topic(*((topic,) if isinstance(topic, str) else topic))
-    if pytestconfig.getoption("--kafka-record"):
-        broker.start_recording()
-        request.node.stash[_RECORDED] = broker
+    _record(request, broker)
     if (run := request.node.stash.get(_CHAOS, None)) is not None:
         run.begin("kafka_broker", broker.faults)
 
@@ -494,11 +491,16 @@ def pytest_fixture_setup(
 
 def _topics(broker: Controlled) -> dict[str, str]:
     """Return the names of topics by id; none of an unreachable broker."""
-    from pykafka_broker.testing import BrokerError, ControlError
-
-    with suppress(BrokerError, ControlError, OSError):
+    with suppress(*_unreachable()):
         return {each["topic_id"]: each["name"] for each in broker.topics()}
     return {}
+
+
+def _unreachable() -> tuple[type[Exception], ...]:
+    """Return the errors of a broker that has ended, or was stopped by the test."""
+    from pykafka_broker.testing import BrokerError, ControlError
+
+    return BrokerError, ControlError, OSError
 
 
 # -- chaos
@@ -563,37 +565,41 @@ class _ChaosRuns:
 
     def reports(self) -> list[pytest.TestReport]:
         """Run the test; return the reports of its smallest failure, without a failure those of the last run."""
-        from pykafka_broker.testing.chaos import ChaosRun, Verdict, nothing_fits, shrunk
+        from pykafka_broker.testing.chaos import ChaosRun, nothing_fits
 
         reports: list[pytest.TestReport] = []
         is_idle = True
         for seed in self._spec.seeds:
-            run, runs = ChaosRun(self._spec, seed), 0
+            run = ChaosRun(self._spec, seed)
             reports = self._run(run)
-            place = _place_of_failure(reports)
+            if _place_of_failure(reports) is not None:
+                return self._cut_down(run, reports)
             is_idle = is_idle and run.is_idle
-            if place is None:
-                continue
-            smallest = reports
-
-            def fails(faults: Sequence[Hit], seed: int = seed, place: object = place) -> bool:
-                nonlocal runs, smallest
-                runs += 1
-                again = self._run(ChaosRun(self._spec, seed, faults))
-                if _place_of_failure(again) != place:
-                    return False
-                smallest = again
-                return True
-
-            enough: list[Hit] | None = None
-            if run.met and self._spec.shrink_runs and any(fails(run.met) for _ in range(_MOST_AGAIN)):
-                enough = [] if fails([]) else shrunk(run.met, fails, self._spec.shrink_runs)
-            failed = next(report for report in smallest if report.failed)
-            failed.sections.append(("kafka chaos", Verdict(run, runs, enough).text()))
-            return smallest
         for report in reports:
             if is_idle and report.when == "call" and report.passed:
                 report.outcome, report.longrepr = "failed", nothing_fits(self._spec)
+        return reports
+
+    def _cut_down(self, run: ChaosRun, reports: list[pytest.TestReport]) -> list[pytest.TestReport]:
+        """Run a failed test again with ever fewer faults; return the reports of its smallest failure."""
+        from pykafka_broker.testing.chaos import ChaosRun, Verdict, shrunk
+
+        place, runs = _place_of_failure(reports), 0
+
+        def fails(faults: Sequence[Hit]) -> bool:
+            nonlocal runs, reports
+            runs += 1
+            again = self._run(ChaosRun(self._spec, run.seed, faults))
+            if _place_of_failure(again) != place:
+                return False
+            reports = again
+            return True
+
+        enough: list[Hit] | None = None
+        if (met := run.met) and self._spec.shrink_runs and any(fails(met) for _ in range(_MOST_AGAIN)):
+            enough = [] if fails([]) else shrunk(met, fails, self._spec.shrink_runs)
+        failed = next(report for report in reports if report.failed)
+        failed.sections.append(("kafka chaos", Verdict(run, runs, enough).text()))
         return reports
 
     def _run(self, run: ChaosRun) -> list[pytest.TestReport]:
@@ -641,7 +647,8 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
     report: pytest.TestReport = outcome.get_result()
     run = item.stash.get(_CHAOS, None)
     if run is not None and (report.when == "call" or report.failed):
-        _end_chaos(run)
+        with suppress(*_unreachable()):
+            run.end()
     if report.failed and report.when == "call" and (recorded := item.stash.get(_RECORDED, None)) is not None:
         report.sections.append(("recording", _save_recording(recorded, item)))
     if report.failed:
@@ -659,32 +666,21 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, Any, None]:
                 report.sections.append(("hint", HINT.format(fixture=fixture, topics=", ".join(topics))))
 
 
-def _end_chaos(run: ChaosRun) -> None:
-    from pykafka_broker.testing import BrokerError, ControlError
-
-    with suppress(BrokerError, ControlError, OSError):  # of a broker that the test has stopped
-        run.end()
-
-
 def _save_recording(broker: Controlled, item: pytest.Item) -> str:
     """Save the recording of a failed test; return what to read about it."""
-    from pykafka_broker.testing import BrokerError, ControlError
-
     name = re.sub(r"[^\w.-]+", "-", item.nodeid).encode()[-_MOST_FILE_NAME:].decode(errors="ignore")
     path = Path(item.config.getoption("--kafka-record")) / f"{name}.jsonl"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         state = broker.save_recording(path)
-    except (BrokerError, ControlError, OSError) as error:
+    except _unreachable() as error:
         return f"it could not be saved: {error}"
     return f"{state['exchanges']} requests: pykafka-broker replay {path}"
 
 
 def _requests(broker: KafkaBroker) -> list[dict[str, Any]]:
     """Return the last requests, lost at a reset; none of an unreachable broker."""
-    from pykafka_broker.testing import BrokerError, ControlError
-
-    with suppress(BrokerError, ControlError, OSError):
+    with suppress(*_unreachable()):
         query = {"limit": _MOST_REQUESTS, "waiting": False}
         asked: list[dict[str, Any]] = broker.control.call("GET", "/requests", query=query, timeout_s=_PATIENCE_S)
         return asked

@@ -167,11 +167,10 @@ def difference(found: Sequence[RecordAnswer], expected: Sequence[ExpectedRecord]
     form = _Form(wanted, readable)
     if len({each.partition for each in found}) > 1:
         partners = _partners(wanted, seen)
-        taken = {each for each in partners if each is not None}
-        missing = [each for each, partner in zip(wanted, partners, strict=True) if partner is None]
-        lines = [f"- {each}" for each in missing]
-        lines += [f"+ {form.line(each)}" for number, each in enumerate(seen) if number not in taken]
-        lines = lines or list(_disordered(wanted, seen, [each for each in partners if each is not None], form))
+        taken = [each for each in partners if each is not None]
+        left = {*range(len(seen))}.difference(taken)
+        lines = [*_unmatched(wanted, partners), *(f"+ {form.line(seen[each])}" for each in sorted(left))]
+        lines = lines or list(_disordered(wanted, seen, taken, form))
     else:
         lines = list(_ordered(wanted, seen, form))
     if not lines:
@@ -186,8 +185,11 @@ def missing(
     """Return the matching records, a separate record for each expected record, and a line for each unmatched one."""
     wanted, seen = [ExpectedMatcher(each, readable) for each in expected], [_Seen(each) for each in found]
     partners = _partners(wanted, seen)
-    lines = [f"- {each}" for each, partner in zip(wanted, partners, strict=True) if partner is None]
-    return [found[partner] for partner in partners if partner is not None], _cut_lines(lines)
+    return [found[each] for each in partners if each is not None], _cut_lines(_unmatched(wanted, partners))
+
+
+def _unmatched(wanted: Sequence[ExpectedMatcher], partners: Sequence[int | None]) -> list[str]:
+    return [f"- {each}" for each, partner in zip(wanted, partners, strict=True) if partner is None]
 
 
 def line_of(record: RecordAnswer, readable: Readable = NOTHING) -> str:
@@ -272,17 +274,16 @@ def _steps(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen], form: _Form
             more.append(other)
         else:
             for wish, record in zip_longest(missing, more):
-                yield from _pair(
-                    None if wish is None else str(wish), None if record is None else form.line(record, wish)
-                )
+                yield from _pair("" if wish is None else str(wish), "" if record is None else form.line(record, wish))
             missing, more = [], []
             if one is not None:
                 yield f"  {_cut(str(one))}"
 
 
-def _aligned(
-    wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]
-) -> list[tuple[ExpectedMatcher | None, _Seen | None]]:
+_Step = tuple[ExpectedMatcher | None, _Seen | None]  # a pair that fits; or a missing record, or an unexpected one
+
+
+def _aligned(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]) -> list[_Step]:
     """Match records by the longest common sequence, or by position where the sequence would take too long."""
     if len(wanted) * len(seen) > _MOST_PAIRS:
         return _one_by_one(wanted, seen)
@@ -291,7 +292,7 @@ def _aligned(
     for i in reversed(range(len(wanted))):
         for j in reversed(range(len(seen))):
             longest[i][j] = longest[i + 1][j + 1] + 1 if fits[i][j] else max(longest[i + 1][j], longest[i][j + 1])
-    steps: list[tuple[ExpectedMatcher | None, _Seen | None]] = []
+    steps: list[_Step] = []
     i = j = 0
     while i < len(wanted) or j < len(seen):
         if i < len(wanted) and j < len(seen) and fits[i][j]:
@@ -306,10 +307,8 @@ def _aligned(
     return steps
 
 
-def _one_by_one(
-    wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]
-) -> list[tuple[ExpectedMatcher | None, _Seen | None]]:
-    steps: list[tuple[ExpectedMatcher | None, _Seen | None]] = []
+def _one_by_one(wanted: Sequence[ExpectedMatcher], seen: Sequence[_Seen]) -> list[_Step]:
+    steps: list[_Step] = []
     for one, other in zip_longest(wanted, seen):
         if one is not None and other is not None and not one.fits_seen(other):
             steps += [(one, None), (None, other)]
@@ -374,21 +373,18 @@ def _disordered(
         partners: the index of the record found for each expected one; all have one.
     """
     matched: dict[int, list[int]] = {}  # indexes of expected records, by partition
-    for number, partner in enumerate(partners):
-        matched.setdefault(seen[partner].record.partition, []).append(number)
-    if all(partners[a] < partners[b] for those in matched.values() for a, b in pairwise(those)):
+    for index, partner in enumerate(partners):
+        matched.setdefault(seen[partner].record.partition, []).append(index)
+    if all(partners[a] < partners[b] for indexes in matched.values() for a, b in pairwise(indexes)):
         return
-    if _is_interleaved(
-        wanted,
-        [
-            [seen[partners[each]] for each in sorted(those, key=lambda each: partners[each])]
-            for those in matched.values()
-        ],
-    ):
+    there = {
+        partition: [seen[each] for each in sorted(partners[index] for index in indexes)]
+        for partition, indexes in matched.items()
+    }
+    if _is_interleaved(wanted, list(there.values())):
         return
-    for partition, those in sorted(matched.items()):
-        there = [seen[each] for each in sorted(partners[number] for number in those)]
-        lines = list(_ordered([wanted[number] for number in those], there, form))
+    for partition, indexes in sorted(matched.items()):
+        lines = list(_ordered([wanted[index] for index in indexes], there[partition], form))
         if lines:
             yield f"partition {partition} has another order:"
             yield from lines
@@ -491,8 +487,8 @@ class _Form:
         self._value = any(each.value.named for each in wanted) or not self._key
         self._headers = any(each.headers is not None for each in wanted)
         self._timestamp = any(each.expected.timestamp is not None for each in wanted)
-        self._json_key = _only_json([each.key for each in wanted])
-        self._json_value = _only_json([each.value for each in wanted])
+        self._key_as_json = _only_json([each.key for each in wanted])
+        self._value_as_json = _only_json([each.value for each in wanted])
 
     def line(self, seen: _Seen, like: ExpectedMatcher | None = None) -> str:
         """Return the record's position and the fields.
@@ -502,10 +498,10 @@ class _Form:
         """
         record, parts = seen.record, []
         if self._key:
-            as_json = like.key.is_json if like is not None and like.key.named else self._json_key
+            as_json = like.key.is_json if like is not None and like.key.named else self._key_as_json
             parts.append(f"key {_shown(seen.key.data, as_json, self._readable)}")
         if self._value:
-            as_json = like.value.is_json if like is not None and like.value.named else self._json_value
+            as_json = like.value.is_json if like is not None and like.value.named else self._value_as_json
             parts.append(f"value {_shown(seen.value.data, as_json, self._readable)}")
         if self._headers:
             parts += _shown_headers([_header(each) for each in record.headers])
@@ -524,18 +520,17 @@ def _mark(record: RecordAnswer) -> str:
     return {"aborted": " (aborted)", "open": " (of an open transaction)"}.get(record.transaction or "", "")
 
 
-def _pair(expected: str | None, found: str | None) -> Iterator[str]:
-    """Yield two matching lines, both cut around the first different character."""
-    begin = 0
-    if expected is not None and found is not None:
+def _pair(expected: str, found: str) -> Iterator[str]:
+    """Yield two matching lines, both cut around the first different character; or the one that is not empty."""
+    if expected and found:
         place, _, rest = found.partition(" ")
         shared = next((n for n, (a, b) in enumerate(zip(expected, rest, strict=False)) if a != b), 0)
         begin = max(0, shared - _BEFORE_DIFFERENCE) if max(len(expected), len(rest)) > _WIDTH else 0
         yield f"- {_cut(expected, begin)}"
         yield f"+ {place} {_cut(rest, begin)}"
-    elif expected is not None:
+    elif expected:
         yield f"- {_cut(expected)}"
-    elif found is not None:
+    elif found:
         yield f"+ {_cut(found)}"
 
 

@@ -177,13 +177,13 @@ class Control:
 
     has_broker = True
 
-    def __init__(self, running: Running, clock: MovableClock, tenure: DataDirLease) -> None:
+    def __init__(self, running: Running, clock: MovableClock, lease: DataDirLease) -> None:
         self.server = running.server
         self.turns = running.turns
         self.listeners = running.listeners
         self.peers = running.peers
         self.time = MovingTime(running, clock)
-        self.state = BrokerState(running, tenure)
+        self.state = BrokerState(running, lease)
         self.state.clearing["clock"] = self.time.reset
         self.inside = InProcessClient(running)
         self.turn_of_topic: dict[str, int] = {}  # the partition that the last record without a key went to

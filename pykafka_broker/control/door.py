@@ -42,6 +42,11 @@ from pykafka_broker.errors import ApiError
 from pykafka_broker.log.jobs import Submit
 from pykafka_broker.server.serving import BrokerShare, ProcessExtension, Running
 
+log = logging.getLogger(__name__)
+
+# -- the files of the page
+
+
 ENTRY = "index.html"
 _FOLDER = "/page/"
 _TYPES = {
@@ -102,7 +107,8 @@ def page_response(request: Request, path: str) -> Response | None:
     return Response(200, file.content_type, file.content, headers)
 
 
-log = logging.getLogger(__name__)
+# -- the operations
+
 
 MAX_BODY_BYTES = 256 << 20
 _PAGE_BODY_BYTES = 64 << 10  # a page takes no body; a longer one is refused
@@ -110,9 +116,7 @@ _JSON = "application/json"
 _PROBLEM = "application/problem+json"
 _PIECE_CHARACTERS = 64 << 10
 _ITEMS_AT_ONCE = 100  # of a list, written before others are served
-
-
-_CHANGES_NOTHING = ("/waits", "/assertions", "/recording", "/fork")
+_CHANGES_NOTHING = ("/waits", "/assertions", "/recording", "/fork")  # no GET, and yet not repeated when played
 
 
 class ControlDoor:
@@ -161,10 +165,11 @@ class ControlDoor:
             if self._offered is not None and operation.name not in self._offered:
                 raise Problem(404, f"a proxy has no operation {operation.method} {operation.path}; a broker has it")
             query = _query(target.query)
-            if len(request.body) > LONG_TEXT:
-                given = await asyncio.to_thread(lambda: operation.arguments(path, query, _body(operation, request)))
-            else:
-                given = operation.arguments(path, query, _body(operation, request))
+
+            def read() -> dict[str, Any]:
+                return operation.arguments(path, query, _body(operation, request))
+
+            given = await asyncio.to_thread(read) if len(request.body) > LONG_TEXT else read()
             self._record(operation, request)
             return await _response(await self._call(operation, given))
         except Problem as problem:
@@ -206,12 +211,13 @@ class ControlDoor:
             path = _target(request).path
             if self._offered is None and is_page(path) and not is_nodes(path):
                 return _PAGE_BODY_BYTES
-            self._let_in(request)
+            self._check_access(request)
         except Problem as problem:
             return _problem(problem)
         return MAX_BODY_BYTES
 
-    def _let_in(self, request: Request) -> None:
+    def _check_access(self, request: Request) -> None:
+        """Raise `Problem` for a request without the token, or without a token for one of another machine or page."""
         headers = request.headers
         if self._token is not None:
             scheme, _, token = headers.get("authorization", "").partition(" ")
@@ -351,17 +357,17 @@ class ControlExtension(ProcessExtension):
         self._door: ControlDoor | None = None
         self.control: Control | None = None  # once clients are let in
         self._clock = MovableClock()
-        self._tenure: DataDirLease
+        self._lease: DataDirLease
 
     def new_clock(self) -> MovableClock:
         return self._clock
 
     def share(self, submit: Submit) -> BrokerShare:
-        self._tenure = DataDirLease(submit, syncs=self._syncs)
-        return self._tenure.share
+        self._lease = DataDirLease(submit, syncs=self._syncs)
+        return self._lease.share
 
     def attend(self, running: Running) -> None:
-        self.control = Control(running, self._clock, self._tenure)
+        self.control = Control(running, self._clock, self._lease)
         self.control.decode = self._decode
         if self._history is not None:
             self.control.histories.start(self._history, whole=not self.control.services.image.topics)

@@ -44,14 +44,14 @@ _PLAIN: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: 
 
 @dataclasses.dataclass(frozen=True)
 class ValueLimits:
-    """The limits of a number, a text or a list. `pattern` is of the whole text. `says` is for people."""
+    """The limits of a number, a text or a list. pattern: of the whole text. says: the meaning, for people."""
 
     minimum: int | None = None
     maximum: int | None = None
     min_length: int | None = None
     max_length: int | None = None
     pattern: str | None = None
-    says: str = ""  # the meaning, for people
+    says: str = ""
 
 
 # Limits that several operations have.
@@ -148,7 +148,7 @@ def _read(kind: Any, value: Any, where: str) -> Any:
         return value
     if origin is Annotated:
         read_value = _read(arguments[0], value, where)
-        _hold(arguments[1], read_value, where)
+        _check_limits(arguments[1], read_value, where)
         return read_value
     if origin is Literal:
         if value not in arguments or isinstance(value, bool):
@@ -219,7 +219,7 @@ def _read_object(kind: Any, value: Any, where: str) -> Any:
     return kind(**given)
 
 
-def _hold(limits: ValueLimits, value: Any, where: str) -> None:
+def _check_limits(limits: ValueLimits, value: Any, where: str) -> None:
     says = f" ({limits.says})" if limits.says else ""
     if limits.minimum is not None and value < limits.minimum:
         raise _Wrong(f"{where} must be at least {limits.minimum}{says}")

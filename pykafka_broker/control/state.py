@@ -175,12 +175,12 @@ class BrokerState:
     restored: functions to call when a snapshot has taken the place of the data.
     """
 
-    def __init__(self, running: Running, tenure: DataDirLease) -> None:
+    def __init__(self, running: Running, lease: DataDirLease) -> None:
         self.clearing: dict[str, Callable[[], object]] = {}
         self.always: list[Callable[[], object]] = []
         self.restored: list[Callable[[], object]] = []
         self._running = running
-        self._tenure = tenure
+        self._lease = lease
 
     @property
     def _broker(self) -> Broker:
@@ -208,7 +208,7 @@ class BrokerState:
 
     def fail_writes(self, number: int) -> None:
         """Let writes to the broker's disks fail with this error; 0: no longer."""
-        self._tenure.files.fail_writes(number)
+        self._lease.files.fail_writes(number)
 
     # -- images
 
@@ -275,7 +275,7 @@ class BrokerState:
         for directory in self._directories:
             path = f"{directory}/{_ROOM}"
             try:
-                if self._tenure.files.refuses_writes:
+                if self._lease.files.refuses_writes:
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 OsFileSystem().open(path, create=True).write_at(bytes(_ROOM_BYTES), 0)
             except OSError as error:
@@ -330,7 +330,7 @@ class BrokerState:
         old, aside = self._broker, {each: aside_in(each, self._new_uuid()) for each in self._directories}
         logs = [*old.node.logs.loaded.values()]
         old.hand_over()
-        self._tenure.end()
+        self._lease.end()
         try:
             with _uncollected():
                 for directory in aside:
@@ -368,17 +368,17 @@ class BrokerState:
                 self._remove_folders([failed])
 
     def _start(self, setup: Setup) -> None:
-        running, tenure = self._running, self._tenure.next()
-        broker = running.new_broker(setup, tenure.share)
-        tenure.files.hasty = True
+        running, lease = self._running, self._lease.next()
+        broker = running.new_broker(setup, lease.share)
+        lease.files.hasty = True
         try:
             start_broker(broker, running.listeners)
         except BaseException:
-            tenure.end()
+            lease.end()
             broker.hand_over()
             raise
-        tenure.files.hasty = not tenure.syncs
-        self._tenure = tenure
+        lease.files.hasty = not lease.syncs
+        self._lease = lease
         running.server.replace(broker)
 
 

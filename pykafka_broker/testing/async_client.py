@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable,
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Protocol, TypeVar, cast
 
 import h11
 
@@ -118,10 +118,9 @@ async def poll(look: Callable[[], Awaitable[T]], unknown: str, timeout: float) -
 async def all_at_once(nodes: Iterable[N], step: Step[N, T]) -> list[T]:
     """Do a step with all nodes at the same time, as `data.all_at_once`, awaited."""
     results = await asyncio.gather(*map(step, nodes), return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return [result for result in results if not isinstance(result, BaseException)]
+    if failures := [each for each in results if isinstance(each, BaseException)]:
+        raise failures[0]
+    return cast("list[T]", results)
 
 
 async def in_thread(

@@ -94,13 +94,20 @@ class BrokerRecorder(ProcessRecorder):
         if self._processes:
             head, *rest = lines_of(joined_processes(parts, self._processes))
             lines = [json.dumps(json.loads(lines[0]) | json.loads(head)), *rest]
-        with open(path, "w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in lines)
-        return RecordingState(
-            exchanges=sum(bool(event.request) for part in parts for event in part.recording.events),
-            size_bytes=sum(each.size_bytes for each in parts),
-            full=any(each.is_full for each in parts),
-        )
+        return write_recording(path, lines, parts, (event for part in parts for event in part.recording.events))
+
+
+def write_recording(
+    path: str | os.PathLike[str], lines: Iterable[str], parts: Sequence[ProcessRecording], events: Iterable[Recorded]
+) -> RecordingState:
+    """Write the lines of a recording into a file; return what is told of its parts and events."""
+    with open(path, "w", encoding="utf-8") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    return RecordingState(
+        exchanges=sum(bool(each.request) for each in events),
+        size_bytes=sum(each.size_bytes for each in parts),
+        full=any(each.is_full for each in parts),
+    )
 
 
 def joined_processes(parts: Sequence[ProcessRecording], processes: Iterable[ProcessEvent]) -> Recording:

@@ -574,7 +574,8 @@ class KafkaCluster(ClusterData):
         names = {topic["name"] for topic in self.topics(internal=True)}
         for (topic, index), epoch in seen.items():
             if topic in names:
-                self._raise_leader_epoch(topic, index, epoch)
+                while (state := self.partition(topic, index))["leader_epoch"] <= epoch and state["leader"] != -1:
+                    self.move_leader(topic, state["leader"], index)
         if abs(moved_ms) > _MOVED_MS:
             self.clock.set(round(time.time() * 1000 + moved_ms))
         if frozen:
@@ -660,15 +661,8 @@ class KafkaCluster(ClusterData):
             self.controller.clock.advance(milliseconds=int(self.controller.config.get(SESSION, SESSION_MS)))
         all_at_once([node for node in self._nodes.values() if not node.running], KafkaBroker.start)
         self.clock.set(round(time.time() * 1000))
-        for topic in self.topics(internal=True):
-            for index in range(topic["partitions"]):
-                self._wait_for_running(topic["name"], index)
+        self._wait_for_all_running()
         self.wait_for_metadata()
-
-    def _raise_leader_epoch(self, topic: str, index: int, seen: int) -> None:
-        """Elect the leader anew until the epoch is higher than `seen`."""
-        while (state := self.partition(topic, index))["leader_epoch"] <= seen and state["leader"] != -1:
-            self.move_leader(topic, state["leader"], index)
 
     def __enter__(self) -> Self:
         return self if self._is_started() else self.start()

@@ -289,9 +289,9 @@ class ClusterData(ClusterTraffic):
         gathered: list[dict[str, Any]] = []
         topic = ""
         for number, text in enumerate(lines, 1):
-            if not text.strip():
-                continue
             line = _line(text, number)
+            if line is None:
+                continue
             kind = line.pop("type")
             if gathered and (kind != "record" or line["topic"] != topic or len(gathered) >= AT_ONCE):
                 self._write(topic, gathered)
@@ -543,15 +543,25 @@ def _partition_for(request: Mapping[str, Any], index: int, partitions: int) -> i
     return index % partitions if key is None else partition_of(key, partitions)
 
 
-def _line(text: str, number: int) -> dict[str, Any]:
-    """Read a line for `seed`. Raises ControlError for a bad line, as a broker does."""
-    from pykafka_broker.control.api.seeding import read_line
+def _line(text: str, number: int) -> dict[str, Any] | None:
+    """Read a line for `seed`; None for a blank one, and for one in the place of records that nobody could read.
+
+    Raises ControlError for a bad line, as a broker does.
+    """
+    from pykafka_broker.control.api.seeding import RecordLine, UnreadableLine, read_line
     from pykafka_broker.control.problems import Problem
     from pykafka_broker.control.schema import write
 
+    if not text.strip():
+        return None
     try:
-        found = {**write(read_line(text))}
-        found.pop("batch", None)  # the lines of a recording, which is of one broker, have it
-        return found
+        line = read_line(text)
+        if isinstance(line, RecordLine):
+            line.stored()
     except Problem as problem:
         raise ControlError(problem.status, f"line {number}: {problem.detail}") from None
+    if isinstance(line, UnreadableLine):
+        return None
+    found = {**write(line)}
+    found.pop("batch", None)  # the lines of a recording, which is of one broker, have it
+    return found

@@ -22,7 +22,14 @@ from pykafka_broker.protocol.enums import TopicPartition
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.testing.answers import RecordingState
-from pykafka_broker.testing.broker_recording import ProcessEvent, ProcessRecorder, ProcessRecording, events_of, in_time
+from pykafka_broker.testing.broker_recording import (
+    ProcessEvent,
+    ProcessRecorder,
+    ProcessRecording,
+    events_of,
+    in_time,
+    write_recording,
+)
 from pykafka_broker.testing.recorded_coordinators import OF_COORDINATORS, asked_coordinators
 from pykafka_broker.testing.recorded_messages import RecordedMessages, partitions_in
 from pykafka_broker.testing.recording import (
@@ -74,9 +81,7 @@ class ClusterRecorder:
         self._processes: list[ProcessEvent] = []
         cluster.coordinator("recording")
         cluster.coordinator(transactional_id="recording")
-        for topic in cluster.topics(internal=True):
-            for index in range(topic["partitions"]):
-                cluster._wait_for_running(topic["name"], index)
+        cluster._wait_for_all_running()
         cluster.wait_for_metadata()
         for node_id, node in cluster.nodes.items():
             if node.running:
@@ -98,13 +103,7 @@ class ClusterRecorder:
         whole = joined(parts, self._processes)
         about = {"version": __version__, "cluster_id": self._cluster.cluster_id}
         head, *rest = lines_of(whole)
-        with open(path, "w", encoding="utf-8") as file:
-            file.writelines(f"{line}\n" for line in (json.dumps(json.loads(head) | about), *rest))
-        return RecordingState(
-            exchanges=sum(bool(event.request) for event in whole.events),
-            size_bytes=sum(each.size_bytes for each in parts),
-            full=any(each.is_full for each in parts),
-        )
+        return write_recording(path, [json.dumps(json.loads(head) | about), *rest], parts, whole.events)
 
 
 # -- all parts together

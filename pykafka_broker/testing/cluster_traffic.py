@@ -61,7 +61,7 @@ class ClusterClock(BrokerClock):
         if how == "set" or way > length * _MOST_STEPS:
             now = self._together(how, body)
             self._all_heard(length)
-            self._all_in_sync()
+            self._cluster._wait_for_all_running()
             return now
         now = 0
         for moved in range(0, max(way, 1), length):
@@ -94,11 +94,6 @@ class ClusterClock(BrokerClock):
                 raise NotReached(f"the controller has not heard of brokers {missing} since the clock has moved")
 
         poll(heard, "the controller has not answered since the clock has moved", WAIT_S)
-
-    def _all_in_sync(self) -> None:
-        for topic in self._cluster.topics(internal=True):
-            for index in range(topic["partitions"]):
-                self._cluster._wait_for_running(topic["name"], index)
 
 
 def _only_control(of_each: Mapping[int, Handle]) -> ControlClient:

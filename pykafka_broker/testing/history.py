@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypedDict, get_args
+from typing import TYPE_CHECKING, Any, TypedDict, get_args
 
 from pykafka_broker.testing.arguments import check_name, check_names, check_type
 from pykafka_broker.testing.control_client import told_to_the_test
@@ -55,16 +55,6 @@ class History(BrokerPart):
     def clear(self) -> None:
         """Forget what was written down so far, and go on."""
         self.control.call("POST", "/history/clear")
-
-
-class Application(NamedTuple):
-    """An application to be judged: what it has read and written, and what is wanted of it, as in `Checks.check`."""
-
-    inputs: Collection[Record]
-    outputs: Collection[Record]
-    key: str | Callable[[Record], Hashable]
-    guarantee: Guarantee
-    order: str | Callable[[Record], Hashable] | None
 
 
 class Questions(TypedDict, total=False):
@@ -147,10 +137,14 @@ class Checks(Data):
                 raise TypeError(f"{name} must be an expression such as 'key' or '/id', or a function, not {given!r}")
         histories = self._histories()
         if input is None or output is None:
-            return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid, empty_ok=empty_ok)
-        inputs, outputs = self.records(input), self.records(output)
-        application = Application(inputs, outputs, key, guarantee, order)
-        return _judged(histories, allow, raises, application)
+            found = _anomalies(histories, seen_by, forbid, empty_ok)
+        else:
+            inputs, outputs = self.records(input), self.records(output)
+            found = _anomalies_of_application(histories, inputs, outputs, key, guarantee, order)
+        found = [each for each in found if each.anomaly not in allow]
+        if found and raises:
+            raise AnomaliesFound(found)
+        return found
 
 
 def _check_used(asked: Mapping[str, Any]) -> None:
@@ -217,30 +211,29 @@ def rows_of_file(path: Path, topic_names: Mapping[str, str]) -> list[dict[str, A
     return rows
 
 
-def _judged(
-    histories: list[list[dict[str, Any]]],
-    allow: Collection[Anomaly],
-    raises: bool,
-    application: Application | None = None,
-    *,
-    seen_by: str | None = None,
-    forbid: Collection[Forbidden] = (),
-    empty_ok: bool = False,
+def _anomalies(
+    histories: list[list[dict[str, Any]]], seen_by: str | None, forbid: Collection[Forbidden], empty_ok: bool
 ) -> list[Finding]:
-    from pykafka_broker.control.history.application import identify_by, verdict
+    """Return the anomalies in histories, as `Checks.check`."""
     from pykafka_broker.control.history.checks import findings
     from pykafka_broker.control.history.findings import evidence_of
 
-    evidence = evidence_of(histories)
-    if application is None:
-        found = findings(evidence, seen_by, forbid, empty_ok)
-    else:
-        inputs, outputs, key, guarantee, order = application
-        skips = not isinstance(key, str)  # a function may choose
-        identify, ordered = (identify_by(each) if isinstance(each, str) else each for each in (key, order))
-        assert identify is not None
-        found = verdict(evidence, inputs, outputs, identify, guarantee, order=ordered, skips=skips)
-    found = [each for each in found if each.anomaly not in allow]
-    if found and raises:
-        raise AnomaliesFound(found)
-    return found
+    return findings(evidence_of(histories), seen_by, forbid, empty_ok)
+
+
+def _anomalies_of_application(
+    histories: list[list[dict[str, Any]]],
+    inputs: Collection[Record],
+    outputs: Collection[Record],
+    key: str | Callable[[Record], Hashable],
+    guarantee: Guarantee,
+    order: str | Callable[[Record], Hashable] | None,
+) -> list[Finding]:
+    """Return what an application has lost, doubled or invented, as `Checks.check`."""
+    from pykafka_broker.control.history.application import identify_by, verdict
+    from pykafka_broker.control.history.findings import evidence_of
+
+    skips = not isinstance(key, str)  # a function may choose
+    identify, ordered = (identify_by(each) if isinstance(each, str) else each for each in (key, order))
+    assert identify is not None
+    return verdict(evidence_of(histories), inputs, outputs, identify, guarantee, order=ordered, skips=skips)

@@ -164,7 +164,7 @@ class KafkaBroker(Controlled):
         parent = memory_directory() if in_process and "TMPDIR" not in os.environ else None
         check_directory("the directory of temporary files", parent or tempfile.gettempdir())
         self._directory = Path(tempfile.mkdtemp(prefix="pykafka-broker-", dir=parent))
-        self.data_dir = Path(self._configured_dir() or data_dir or self._directory / "data")
+        self.data_dir = Path(next(iter(self._configured_dirs), None) or data_dir or self._directory / "data")
         self.log_path = self._directory / "broker.log"
         self.history_path = self._directory / "history" if history else None
         self.in_process = in_process
@@ -195,10 +195,11 @@ class KafkaBroker(Controlled):
         self._node_id, self._sides = node_id, sides
         self._control_nodes = ",".join(f"{other}={address}" for other, address in nodes.items() if other != node_id)
 
-    def _configured_dir(self) -> str | None:
-        """Return the first configured data directory."""
+    @property
+    def _configured_dirs(self) -> list[str]:
+        """Return the data directories in `config`."""
         dirs = self.config.get("log.dirs", self.config.get("log.dir"))
-        return None if dirs is None else listed(dirs)[0]
+        return [] if dirs is None else listed(dirs)
 
     def __repr__(self) -> str:
         where = "in this process" if self.in_process else f"pid {self.pid}" if self._process is not None else ""
@@ -429,7 +430,7 @@ class KafkaBroker(Controlled):
             "record": self._watch is not None,
             "schema_registry": registry if self.schema_registry else None,
             "listen": listen,
-            "data_dir": None if {"log.dirs", "log.dir"} & self.config.keys() else str(self.data_dir),
+            "data_dir": None if self._configured_dirs else str(self.data_dir),
             "override": overrides,
         }
 
@@ -546,7 +547,7 @@ class KafkaBroker(Controlled):
     @property
     def _directories(self) -> list[Path]:
         """The directories of logs and of the metadata."""
-        logs = listed(self.config.get("log.dirs", self.config.get("log.dir", str(self.data_dir))))
+        logs = self._configured_dirs or [str(self.data_dir)]
         return list(dict.fromkeys(map(Path, [*logs, self.config.get("metadata.log.dir", logs[0])])))
 
     def _make_usable(self, *, empty: bool) -> None:
@@ -595,16 +596,10 @@ class KafkaBroker(Controlled):
         fork.
         """
         own = {"listeners", "advertised.listeners", "log.dirs", "log.dir", "metadata.log.dir"}
-        options = [
-            "host",
-            "start_timeout_s",
-            "log_level",
-            "quick_groups",
-            "emulate",
-            "strict",
-            "schema_registry",
-            "in_process",
-        ]
+        options = (
+            *("host", "start_timeout_s", "log_level", "quick_groups"),
+            *("emulate", "strict", "schema_registry", "in_process"),
+        )
         fork = KafkaBroker(
             {name: value for name, value in self.config.items() if name not in own},
             allow_unknown_config=True,
@@ -616,8 +611,7 @@ class KafkaBroker(Controlled):
         folders = [fork.data_dir, *(fork.data_dir.with_name(f"data-{number}") for number in range(2, len(images) + 1))]
         for image, folder in zip(images, folders, strict=True):
             shutil.move(file_path(str(image)), file_path(str(folder)))
-        count = len(self.config.get("log.dirs", self.config.get("log.dir", "")).split(","))
-        if count > 1:
+        if (count := len(self._configured_dirs)) > 1:
             fork.config["log.dirs"] = ",".join(map(str, folders[:count]))
         if (metadata := self.config.get("metadata.log.dir")) is not None:
             fork.config["metadata.log.dir"] = str(folders[self._directories.index(Path(metadata))])

@@ -152,13 +152,13 @@ def _with_length(data: bytes) -> bytes:
 
 _DAY_MS = 86_400_000
 _TO_9999_MS = 253_402_300_799_999
-_LOGICAL: dict[str, SearchStrategy[Any]] = {
-    "date": st.integers(0, _TO_9999_MS // _DAY_MS),
-    "time-millis": st.integers(0, _DAY_MS - 1),
-    "time-micros": st.integers(0, _DAY_MS * 1000 - 1),
-    "uuid": st.uuids().map(str),
-    **{f"{local}timestamp-millis": st.integers(0, _TO_9999_MS) for local in ("", "local-")},
-    **{f"{local}timestamp-micros": st.integers(0, _TO_9999_MS * 1000) for local in ("", "local-")},
+_LOGICAL: dict[tuple[str, str], SearchStrategy[Any]] = {  # by type too: of another type Avro ignores the logical one
+    ("int", "date"): st.integers(0, _TO_9999_MS // _DAY_MS),
+    ("int", "time-millis"): st.integers(0, _DAY_MS - 1),
+    ("long", "time-micros"): st.integers(0, _DAY_MS * 1000 - 1),
+    ("string", "uuid"): st.uuids().map(str),
+    **{("long", f"{local}timestamp-millis"): st.integers(0, _TO_9999_MS) for local in ("", "local-")},
+    **{("long", f"{local}timestamp-micros"): st.integers(0, _TO_9999_MS * 1000) for local in ("", "local-")},
 }
 _PLAIN: dict[str, tuple[SearchStrategy[Any], Callable[[Any], bytes]]] = {
     "null": (st.none(), lambda value: b""),
@@ -195,8 +195,8 @@ class _Avro:
         if kind == "map":
             pairs = st.dictionaries(st.text(max_size=10), self.of(schema["values"], namespace), max_size=_MOST_ITEMS)
             return pairs.map(_map_of)
-        logical = _LOGICAL.get(schema.get("logicalType", ""))
-        if logical is not None and kind in _PLAIN:
+        logical = _LOGICAL.get((kind, schema.get("logicalType", "")))
+        if logical is not None:
             write = _PLAIN[kind][1]
             return logical.map(lambda value: (value, write(value)))
         if schema.get("logicalType") == "decimal" and kind == "bytes":

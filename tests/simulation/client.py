@@ -17,7 +17,7 @@ from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordi
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, MetadataRequestTopic
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.testing.simulation.link import SimLink
-from pykafka_broker.testing.simulation.network import Network, Place
+from pykafka_broker.testing.simulation.network import HostPort, Network
 from pykafka_broker.testing.simulation.timeline import Host
 from tests.simulation.history import History
 
@@ -31,7 +31,7 @@ class Ask(NamedTuple):
     unanswered: the node sends no answer, so the script gets an empty one as soon as the request is sent.
     """
 
-    place: Place
+    place: HostPort
     request: Message
     versions: Versions | None = None
     unanswered: bool = False
@@ -49,7 +49,7 @@ Script = Generator[Ask | Wait, Any, Any]
 class SimClient(Host):
     """A client on a machine of its own. stopping: the script is to finish its work and begin nothing new."""
 
-    def __init__(self, network: Network, name: str, bootstrap: list[Place], history: History) -> None:
+    def __init__(self, network: Network, name: str, bootstrap: list[HostPort], history: History) -> None:
         super().__init__(network.timeline, name)
         network.hosts[name] = self
         self.network = network
@@ -58,13 +58,13 @@ class SimClient(Host):
         self.stopping = False
         self.done = False
         self.bootstrap = bootstrap
-        self._nodes: dict[int, Place] = {}
+        self._nodes: dict[int, HostPort] = {}
         self.leaders: dict[PartitionKey, tuple[int, int]] = {}  # with the epoch
         self.topic_ids: dict[str, bytes] = {}
-        self._links: dict[Place, SimLink] = {}
-        self._coordinators: dict[tuple[int, str], Place] = {}
+        self._links: dict[HostPort, SimLink] = {}
+        self._coordinators: dict[tuple[int, str], HostPort] = {}
         self.rack = ""  # where a client reads from the closest replica
-        self._preferred: dict[PartitionKey, Place] = {}
+        self._preferred: dict[PartitionKey, HostPort] = {}
 
     # -- the script
 
@@ -96,7 +96,7 @@ class SimClient(Host):
         """Return the wait before the next try."""
         return Wait(BACKOFF_MS // 2 + self.random.randrange(BACKOFF_MS))
 
-    def leader(self, partition: PartitionKey) -> Generator[Ask | Wait, Any, tuple[Place, int]]:
+    def leader(self, partition: PartitionKey) -> Generator[Ask | Wait, Any, tuple[HostPort, int]]:
         """Return the address and epoch of the partition's leader, as far as this client knows."""
         while True:
             node, epoch = self.leaders.get(partition, (-1, -1))
@@ -128,7 +128,7 @@ class SimClient(Host):
         if known is not None:
             self.leaders[partition] = -1, known[1]
 
-    def preferred(self, partition: PartitionKey) -> Place | None:
+    def preferred(self, partition: PartitionKey) -> HostPort | None:
         """Return the follower that the leader has named; a client looks for a closer one now and then."""
         if partition in self._preferred and self.random.random() < 0.05:
             self.prefer(partition, -1)
@@ -140,7 +140,7 @@ class SimClient(Host):
         if node in self._nodes:
             self._preferred[partition] = self._nodes[node]
 
-    def coordinator(self, kind: int, key: str) -> Generator[Ask | Wait, Any, Place]:
+    def coordinator(self, kind: int, key: str) -> Generator[Ask | Wait, Any, HostPort]:
         """Return the address of the coordinator of a group (kind 0) or of a transactional id (kind 1)."""
         while (kind, key) not in self._coordinators:
             known = sorted({*self.bootstrap, *self._nodes.values()})

@@ -15,7 +15,7 @@ from pykafka_broker.protocol.messages.delete_records_request import (
     DeleteRecordsRequest,
     DeleteRecordsTopic,
 )
-from pykafka_broker.testing.simulation.network import Place
+from pykafka_broker.testing.simulation.network import HostPort
 from pykafka_broker.testing.simulation.node import SimNode
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import TimeAnswer
@@ -110,7 +110,7 @@ def _trim(client: SimClient, partition: PartitionKey) -> Script:
         yield client.backoff()
 
 
-def _outlives_its_leader(client: SimClient, place: Place, partition: PartitionKey) -> bool:
+def _outlives_its_leader(client: SimClient, place: HostPort, partition: PartitionKey) -> bool:
     """Return whether enough replicas are in sync for a deletion to outlive the leader.
 
     Below `min.insync.replicas` the leader alone may know of the deletion, and an eligible replica that leads next

@@ -38,7 +38,7 @@ from pykafka_broker.protocol.messages.metadata_request import MetadataRequest, M
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
 from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import BatchBuilder
-from pykafka_broker.testing.simulation.network import Place
+from pykafka_broker.testing.simulation.network import HostPort
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.keeping import SETTLED
 from tests.simulation.readers import records_of
@@ -156,7 +156,7 @@ class Operator:
 
 
 def ask(
-    client: SimClient, request: Message, versions: Versions, place: Place | None = None
+    client: SimClient, request: Message, versions: Versions, place: HostPort | None = None
 ) -> Generator[Ask | Wait, Any, Any]:
     """Ask any broker, or the one at `place`, until it answers."""
     while True:
@@ -275,7 +275,7 @@ class Churn:
                     yield client.backoff()
         return acknowledged
 
-    def _leader(self, id: bytes) -> Generator[Ask | Wait, Any, Place]:
+    def _leader(self, id: bytes) -> Generator[Ask | Wait, Any, HostPort]:
         client = self._client
         while True:
             request = MetadataRequest([MetadataRequestTopic(id, None)], allow_auto_topic_creation=False)

@@ -39,7 +39,7 @@ from pykafka_broker.protocol.messages.share_acknowledge_request import (
 from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.runtime import uuid_text
-from pykafka_broker.testing.simulation.network import Place
+from pykafka_broker.testing.simulation.network import HostPort
 from tests.simulation.client import Ask, Script, SimClient, Wait
 from tests.simulation.history import Place as Key
 from tests.simulation.memberships import GONE, GROUP, HEARTBEAT_MS
@@ -86,8 +86,8 @@ class Sharer:
         self.epoch = 0
         self._assigned: list[PartitionKey] = []
         self._due = 0
-        self._sessions: dict[Place, int] = {}  # the epoch of the next request there
-        self.left_open: set[Place] = set()  # where a session, and its locks, may be there for a while
+        self._sessions: dict[HostPort, int] = {}  # the epoch of the next request there
+        self.left_open: set[HostPort] = set()  # where a session, and its locks, may be there for a while
 
     def kinds(self, first: int, last: int) -> list[int]:
         """Return the types of acknowledgement of these records: one for all, or one for each."""
@@ -180,7 +180,7 @@ class Sharer:
         history.did["shared"] += len(given)
 
     def _ask(
-        self, place: Place, partition: PartitionKey, request: ShareFetchRequest | ShareAcknowledgeRequest
+        self, place: HostPort, partition: PartitionKey, request: ShareFetchRequest | ShareAcknowledgeRequest
     ) -> Generator[Ask | Wait, Any, list[Any]]:
         """Return the answer's partitions; after an error none, and the next request opens a new session."""
         answer = yield Ask(place, request, (1, 1))

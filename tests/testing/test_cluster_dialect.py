@@ -261,6 +261,10 @@ def test_a_file_of_lines_is_seeded_everywhere(cluster: KafkaCluster) -> None:
         cluster.seed(["{}"])
     with pytest.raises(ControlError, match=r"line 1: record\.topic is missing"):
         cluster.seed(['{"type": "record", "value": "no topic"}'])
+    with pytest.raises(ControlError, match="line 1: both key and key_base64 are given"):
+        cluster.seed(['{"type": "record", "topic": "seeded", "key": "a", "key_base64": "YQ=="}'])
+    rest = '{"type": "unreadable", "topic": "seeded", "partition": 0, "offset": 2, "why": "damaged"}'
+    assert cluster.seed([rest]) == {"topics": 0, "records": 0, "offsets": 0}
 
 
 # -- groups and transactions

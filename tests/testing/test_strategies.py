@@ -129,6 +129,18 @@ def test_values_of_avro_are_valid(value: Any) -> None:
 
 
 @pytest.mark.parametrize(
+    ("of", "logical"), [("int", "timestamp-millis"), ("int", "time-micros"), ("string", "date"), ("bytes", "uuid")]
+)
+def test_a_logical_type_of_another_type_is_ignored(of: str, logical: str) -> None:
+    @settings(FEW, max_examples=100)
+    @given(avro_values({"type": of, "logicalType": logical}))
+    def draw(value: Any) -> None:
+        assert fastavro.validate(value, of, raise_errors=False)
+
+    draw()
+
+
+@pytest.mark.parametrize(
     "schema",
     [
         {

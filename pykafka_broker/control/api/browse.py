@@ -162,19 +162,12 @@ def _row(control: Control, topic: TopicImage) -> TopicRow:
 
 
 def _partition(control: Control, topic: TopicImage, state: PartitionImage) -> PartitionRow:
-    row = PartitionRow(
-        state.partition,
-        state.leader,
-        state.leader_epoch,
-        list(state.replicas),
-        list(state.isr),
-        *(None, None, None, None, None),
-    )
+    of_state = (state.partition, state.leader, state.leader_epoch, list(state.replicas), list(state.isr))
     log = control.broker.node.logs.loaded.get((topic.name, state.partition))
-    if log is not None:
-        row.start, row.stable, row.end = log.log_start_offset, log.last_stable_offset, log.high_watermark
-        row.bytes, row.segments = log.segments.size_bytes, len(log.segments)
-    return row
+    if log is None:
+        return PartitionRow(*of_state, *(None, None, None, None, None))
+    offsets = log.log_start_offset, log.last_stable_offset, log.high_watermark
+    return PartitionRow(*of_state, *offsets, log.segments.size_bytes, len(log.segments))
 
 
 _SOURCES = {  # sources of DescribeConfigs (KIP-226)

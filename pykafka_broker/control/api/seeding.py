@@ -174,8 +174,7 @@ class _Gathered:
             await self.write()
             self._topic, self._batch = line.topic, batch
         self._first, self._last = self._first if self._records else number, number
-        fields = {name: getattr(line, name) for name in NewRecordInput.__dataclass_fields__}
-        self._records.append(NewRecordInput(**fields))
+        self._records.append(line)
 
     async def write(self) -> None:
         records, self._records = self._records, []

@@ -92,9 +92,9 @@ async def requests(
     names = (connection, None, topic, None, group, transactional_id)
     match = Match(api_keys(api), version, client_id, *names, principal=principal)
     asked = RequestFilter(control, match, error, since, before)
+    unanswered = list(control.observing.log.unanswered()) if waiting else []  # some may be answered meanwhile
     found = deque(await _answered(control, asked, after), limit)
-    if waiting:
-        found.extend(filter(asked.fits, control.observing.log.unanswered()))
+    found.extend(filter(asked.fits, unanswered))
     return [each async for each in looked_at(found, lambda exchange: seen(exchange, bodies, records))]
 
 

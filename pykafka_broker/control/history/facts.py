@@ -7,7 +7,7 @@ no answer, and `error` is the name of Kafka's error, empty for none.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -15,6 +15,8 @@ from typing import Any, ClassVar
 from pykafka_broker.control.history.entries import HistoryEntry
 from pykafka_broker.control.traffic.exchange import error_name, first_header
 from pykafka_broker.protocol.api_keys import ApiKey
+from pykafka_broker.protocol.enums import PartitionKey
+from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.records.header import MAGIC_OFFSET
 
 NO_OFFSET = -1
@@ -168,6 +170,10 @@ class RecordsAcknowledged(Fact):
     last: int
     types: list[int]
 
+    def type_of(self, offset: int) -> int:
+        """Return the type of an offset's acknowledgement."""
+        return self.types[0] if len(self.types) == 1 else self.types[offset - self.first]
+
 
 @dataclass(kw_only=True)
 class GroupReset(Fact):
@@ -219,7 +225,9 @@ def facts_of(entry: HistoryEntry, topic_name: TopicName) -> Iterator[Fact]:
 _Common = dict[str, Any]
 
 
-def _error(code: int) -> str:
+def _error(answer: Any, field: str = "error_code") -> str:
+    """Return the name of the error in a response or in a part of one; an empty text where there is none."""
+    code = 0 if answer is None else getattr(answer, field)
     return error_name(code) if code else ""
 
 
@@ -228,76 +236,75 @@ def _name(topic: Any, topic_name: TopicName) -> str:
     return name or topic_name(getattr(topic, "topic_id", b"")) or ""
 
 
-def _parts(topics: Iterable[Any], partitions: str, index: str, topic_name: TopicName) -> dict[tuple[str, int], Any]:
-    return {
-        (_name(topic, topic_name), getattr(each, index)): each
-        for topic in topics
-        for each in getattr(topic, partitions)
-    }
+def _parts(
+    message: Any, topics: str, topic_name: TopicName, partitions: str = "partitions", index: str = "partition_index"
+) -> Iterator[tuple[PartitionKey, Any]]:
+    """Yield the parts of a request or a response that concern a partition, with the partition; none without a message.
+
+    Args:
+        topics, partitions, index: the names of the fields.
+    """
+    for topic in () if message is None else getattr(message, topics):
+        name = _name(topic, topic_name)
+        for part in getattr(topic, partitions):
+            yield (name, getattr(part, index)), part
 
 
 def _produced(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
-    told = {} if response is None else _parts(response.responses, "partition_responses", "index", topic_name)
-    for topic in request.topic_data:
-        name = _name(topic, topic_name)
-        for each in topic.partition_data:
-            answer = told.get((name, each.index))
-            fact = Produced(topic=name, partition=each.index, acks=request.acks, **common)
-            fact.transactional_id = request.transactional_id
-            if answer is not None:
-                fact.error, fact.offset = _error(answer.error_code), answer.base_offset
-            header = first_header(each.records)
-            if header is not None:
-                fact.count, fact.crc, fact.attributes = header.count, header.crc, header.attributes
-                fact.producer_id, fact.epoch = header.producer_id, header.producer_epoch
-                fact.sequence = header.base_sequence
-            yield fact
+    told = dict(_parts(response, "responses", topic_name, "partition_responses", "index"))
+    for (name, index), each in _parts(request, "topic_data", topic_name, "partition_data", "index"):
+        answer = told.get((name, index))
+        fact = Produced(topic=name, partition=index, acks=request.acks, **common)
+        fact.transactional_id = request.transactional_id
+        if answer is not None:
+            fact.error, fact.offset = _error(answer), answer.base_offset
+        header = first_header(each.records)
+        if header is not None:
+            fact.count, fact.crc, fact.attributes = header.count, header.crc, header.attributes
+            fact.producer_id, fact.epoch = header.producer_id, header.producer_epoch
+            fact.sequence = header.base_sequence
+        yield fact
 
 
 def _fetched(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     if response is None or request.replica_id >= 0 or request.replica_state.replica_id >= 0:
         return  # followers are no consumers
-    asked = _parts(request.topics, "partitions", "partition", topic_name)
-    for topic in response.responses:
-        name = _name(topic, topic_name)
-        for each in topic.partitions:
-            if len(each.records or b"") <= MAGIC_OFFSET:  # nothing, or a part of a message
-                continue
-            place = asked.get((name, each.partition_index))
-            position = base = NO_OFFSET if place is None else place.fetch_offset
-            if each.records[MAGIC_OFFSET] >= 2:  # compressed messages of older formats have the last offset in front
-                base = int.from_bytes(bytes(each.records[:8]), "big", signed=True)
-            yield Fetched(
-                topic=name,
-                partition=each.partition_index,
-                position=position,
-                base=base,
-                size=len(each.records),
-                committed_only=request.isolation_level == 1,
-                high_watermark=each.high_watermark,
-                last_stable_offset=each.last_stable_offset,
-                aborted=[[one.producer_id, one.first_offset] for one in each.aborted_transactions or ()],
-                **common,
-            )
+    asked = dict(_parts(request, "topics", topic_name, index="partition"))
+    for (name, index), each in _parts(response, "responses", topic_name):
+        if len(each.records or b"") <= MAGIC_OFFSET:  # nothing, or a part of a message
+            continue
+        wanted = asked.get((name, index))
+        position = base = NO_OFFSET if wanted is None else wanted.fetch_offset
+        if each.records[MAGIC_OFFSET] >= 2:  # compressed messages of older formats have the last offset in front
+            base = int.from_bytes(bytes(each.records[:8]), "big", signed=True)
+        yield Fetched(
+            topic=name,
+            partition=index,
+            position=position,
+            base=base,
+            size=len(each.records),
+            committed_only=request.isolation_level == 1,
+            high_watermark=each.high_watermark,
+            last_stable_offset=each.last_stable_offset,
+            aborted=[[aborted.producer_id, aborted.first_offset] for aborted in each.aborted_transactions or ()],
+            **common,
+        )
 
 
 def _committed(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
-    told = {} if response is None else _parts(response.topics, "partitions", "partition_index", topic_name)
-    for topic in request.topics:
-        name = _name(topic, topic_name)
-        for each in topic.partitions:
-            answer = told.get((name, each.partition_index))
-            yield OffsetCommitted(
-                group=request.group_id,
-                member=request.member_id,
-                generation=request.generation_id_or_member_epoch,
-                topic=name,
-                partition=each.partition_index,
-                offset=each.committed_offset,
-                producer_id=getattr(request, "producer_id", NO_PRODUCER),
-                epoch=getattr(request, "producer_epoch", -1),
-                **common | {"error": "" if answer is None else _error(answer.error_code)},
-            )
+    told = dict(_parts(response, "topics", topic_name))
+    for (name, index), each in _parts(request, "topics", topic_name):
+        yield OffsetCommitted(
+            group=request.group_id,
+            member=request.member_id,
+            generation=request.generation_id_or_member_epoch,
+            topic=name,
+            partition=index,
+            offset=each.committed_offset,
+            producer_id=getattr(request, "producer_id", NO_PRODUCER),
+            epoch=getattr(request, "producer_epoch", -1),
+            **common | {"error": _error(told.get((name, index)))},
+        )
 
 
 def _joined(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
@@ -306,11 +313,10 @@ def _joined(request: Any, response: Any, common: _Common, topic_name: TopicName)
 
 
 def _located(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
-    for topic in () if response is None else response.topics:
-        for each in topic.partitions:
-            offset = each.offset if each.offset >= 0 else next(iter(each.old_style_offsets), NO_OFFSET)
-            if not each.error_code and offset >= 0:
-                yield Located(topic=topic.name, partition=each.partition_index, offset=offset, **common)
+    for (name, index), each in _parts(response, "topics", topic_name):
+        offset = each.offset if each.offset >= 0 else next(iter(each.old_style_offsets), NO_OFFSET)
+        if not each.error_code and offset >= 0:
+            yield Located(topic=name, partition=index, offset=offset, **common)
 
 
 def _registered(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
@@ -320,63 +326,59 @@ def _registered(request: Any, response: Any, common: _Common, topic_name: TopicN
 
 
 def _ended(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
-    error = "" if response is None else _error(response.error_code)
     yield Ended(
         transactional_id=request.transactional_id,
         producer_id=request.producer_id,
         epoch=request.producer_epoch,
         commit=request.committed,
-        **common | {"error": error},
+        **common | {"error": _error(response)},
     )
 
 
-def _acknowledged(request: Any, response: Any, common: _Common, topic_name: TopicName, error: str) -> Iterator[Fact]:
-    told = {} if response is None else _parts(response.responses, "partitions", "partition_index", topic_name)
-    for topic in request.topics:
-        name = _name(topic, topic_name)
-        for each in topic.partitions:
-            answer = told.get((name, each.partition_index))
-            code = getattr(response, "error_code", 0) or getattr(answer, error, 0)
-            for batch in each.acknowledgement_batches:
-                yield RecordsAcknowledged(
-                    group=request.group_id or "",
-                    member=request.member_id or "",
-                    topic=name,
-                    partition=each.partition_index,
-                    first=batch.first_offset,
-                    last=batch.last_offset,
-                    types=list(batch.acknowledge_types),
-                    **common | {"error": _error(code), "answered": bool(code) or answer is not None},
-                )
+def _acknowledged(request: Any, response: Any, common: _Common, topic_name: TopicName, field: str) -> Iterator[Fact]:
+    told = dict(_parts(response, "responses", topic_name))
+    for (name, index), each in _parts(request, "topics", topic_name):
+        answer = told.get((name, index))
+        error = _error(response) or _error(answer, field)
+        for batch in each.acknowledgement_batches:
+            yield RecordsAcknowledged(
+                group=request.group_id or "",
+                member=request.member_id or "",
+                topic=name,
+                partition=index,
+                first=batch.first_offset,
+                last=batch.last_offset,
+                types=list(batch.acknowledge_types),
+                **common | {"error": error, "answered": bool(error) or answer is not None},
+            )
 
 
 def _share_fetched(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     yield from _acknowledged(request, response, common, topic_name, "acknowledge_error_code")
-    for topic in () if response is None else response.responses:
-        for each in topic.partitions:
-            for acquired in each.acquired_records:
-                yield RecordsAcquired(
-                    group=request.group_id or "",
-                    member=request.member_id or "",
-                    topic=_name(topic, topic_name),
-                    partition=each.partition_index,
-                    first=acquired.first_offset,
-                    last=acquired.last_offset,
-                    deliveries=acquired.delivery_count,
-                    **common,
-                )
+    for (name, index), each in _parts(response, "responses", topic_name):
+        for acquired in each.acquired_records:
+            yield RecordsAcquired(
+                group=request.group_id or "",
+                member=request.member_id or "",
+                topic=name,
+                partition=index,
+                first=acquired.first_offset,
+                last=acquired.last_offset,
+                deliveries=acquired.delivery_count,
+                **common,
+            )
 
 
 def _group_reset(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     """Yield a reset even where an error was told: another topic's offsets may have been set."""
-    for group in getattr(request, "groups_names", None) or [request.group_id]:
+    for group in request.groups_names if isinstance(request, DeleteGroupsRequest) else [request.group_id]:
         yield GroupReset(group=group, **common)
 
 
 def _deleted(request: Any, response: Any, common: _Common, topic_name: TopicName) -> Iterator[Fact]:
     if response is not None:
         for each in response.responses:
-            yield Deleted(topic=each.name or "", **common | {"error": _error(each.error_code)})
+            yield Deleted(topic=each.name or "", **common | {"error": _error(each)})
         return
     for name in (*request.topic_names, *(_name(each, topic_name) for each in request.topics)):
         yield Deleted(topic=name, **common)
@@ -393,7 +395,7 @@ _READERS: dict[ApiKey, Callable[[Any, Any, _Common, TopicName], Iterator[Fact]]]
     ApiKey.INIT_PRODUCER_ID: _registered,
     ApiKey.END_TXN: _ended,
     ApiKey.SHARE_FETCH: _share_fetched,
-    ApiKey.SHARE_ACKNOWLEDGE: partial(_acknowledged, error="error_code"),
+    ApiKey.SHARE_ACKNOWLEDGE: partial(_acknowledged, field="error_code"),
     ApiKey.ALTER_SHARE_GROUP_OFFSETS: _group_reset,
     ApiKey.DELETE_SHARE_GROUP_OFFSETS: _group_reset,
     ApiKey.DELETE_GROUPS: _group_reset,

@@ -271,8 +271,7 @@ def share_findings(evidence: Evidence) -> Iterator[Finding]:
 
 def _acknowledge(evidence: Evidence, fact: RecordsAcknowledged, state: _SharedPartition) -> Iterator[Finding]:
     for offset in range(fact.first, fact.last + 1):
-        kind = fact.types[0] if len(fact.types) == 1 else fact.types[offset - fact.first]
-        if kind not in _FINAL:
+        if fact.type_of(offset) not in _FINAL:
             continue
         before = state.done.setdefault(offset, fact)
         if before is not fact and "acknowledged twice" not in state.found:
@@ -309,9 +308,5 @@ def _finding(
     deliveries = [
         f"delivered at {clock(each.at)} to {each.who}" for each in state.delivered if each.first <= offset <= each.last
     ]
-    steps = [f"{_word(each, offset)} at {clock(each.at)} by {each.who}" for each in acknowledged]
+    steps = [f"{_FINAL[each.type_of(offset)]} at {clock(each.at)} by {each.who}" for each in acknowledged]
     return Finding(anomaly, text, *partition, offset, [evidence.written(partition, offset), *deliveries, *steps])
-
-
-def _word(fact: RecordsAcknowledged, offset: int) -> str:
-    return _FINAL[fact.types[0] if len(fact.types) == 1 else fact.types[offset - fact.first]]

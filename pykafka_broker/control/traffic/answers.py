@@ -266,13 +266,12 @@ def _refusing_some(exchange: Exchange, rule: Rule, known: Known) -> Refusing:
     spec, code = exchange.spec, rule.action.error
     assert spec is not None
     assert code is not None
-    if mentions_of(exchange.request, known).all_topics:
-        response = refusal_of_items(spec, exchange.request, exchange.version, code)
-        return Refusing(None, None, _encoded(exchange, response))
-    refused, others = (decoded_request(exchange.frame, spec) for _ in range(2))
-    change = partial(fail_wanted, refused=refused, code=code, wanted=rule.meets, known=known)
-    if split(refused, others, rule.meets, known):
-        return Refusing(encoded_request(exchange.frame, spec, exchange.version, others), change, [])
+    refused = exchange.request
+    if not mentions_of(refused, known).all_topics:
+        refused, others = (decoded_request(exchange.frame, spec) for _ in range(2))
+        if split(refused, others, rule.meets, known):
+            change = partial(fail_wanted, refused=refused, code=code, wanted=rule.meets, known=known)
+            return Refusing(encoded_request(exchange.frame, spec, exchange.version, others), change, [])
     response = refusal_of_items(spec, refused, exchange.version, code)
     return Refusing(None, None, _encoded(exchange, response))
 
@@ -357,7 +356,4 @@ def _throttle(response: Any, throttle_ms: int) -> None:
 def _encoded(exchange: Exchange, response: Any) -> Pieces:
     spec = exchange.spec
     assert spec is not None
-    pieces = encoded_response(response, spec, exchange.version, exchange.correlation_id)
-    if pieces is None:
-        return exchange.answer or []
-    return pieces
+    return encoded_response(response, spec, exchange.version, exchange.correlation_id) or exchange.answer or []

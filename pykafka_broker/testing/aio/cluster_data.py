@@ -185,9 +185,9 @@ class AsyncClusterData(AsyncClusterTraffic):
         gathered: list[dict[str, Any]] = []
         topic = ""
         for number, text in enumerate(lines, 1):
-            if not text.strip():
-                continue
             line = _line(text, number)
+            if line is None:
+                continue
             kind = line.pop("type")
             if gathered and (kind != "record" or line["topic"] != topic or len(gathered) >= AT_ONCE):
                 await self._write(topic, gathered)

@@ -305,6 +305,12 @@ class AsyncClusterNodes(AsyncControlled):
 
         await poll(reached, f"the replicas of {topic}-{partition} are unknown", WAIT_S)
 
+    async def _wait_for_all_running(self) -> None:
+        """Wait until all replicas of all topics are in sync, as far as their brokers run and are not cut off."""
+        for topic in await self.topics(internal=True):
+            for index in range(topic["partitions"]):
+                await self._wait_for_running(topic["name"], index)
+
     def _has_ended(self, node_id: int) -> bool:
         return node_id in self.nodes and not self.nodes[node_id].running
 

@@ -59,7 +59,7 @@ class AsyncClusterClock(AsyncBrokerClock):
         if how == "set" or way > length * _MOST_STEPS:
             now = await self._together(how, body)
             await self._all_heard(length)
-            await self._all_in_sync()
+            await self._cluster._wait_for_all_running()
             return now
         now = 0
         for moved in range(0, max(way, 1), length):
@@ -92,11 +92,6 @@ class AsyncClusterClock(AsyncBrokerClock):
                 raise NotReached(f"the controller has not heard of brokers {missing} since the clock has moved")
 
         await poll(heard, "the controller has not answered since the clock has moved", WAIT_S)
-
-    async def _all_in_sync(self) -> None:
-        for topic in await self._cluster.topics(internal=True):
-            for index in range(topic["partitions"]):
-                await self._cluster._wait_for_running(topic["name"], index)
 
 
 def _only_control(of_each: Mapping[int, AsyncHandle]) -> AsyncControlClient:

@@ -13,7 +13,7 @@ from pykafka_broker.control.history.findings import Anomaly, Finding, Forbidden
 from pykafka_broker.testing.aio.data import AsyncBrokerPart, AsyncData
 from pykafka_broker.testing.arguments import check_type
 from pykafka_broker.testing.control_client import told_to_the_test
-from pykafka_broker.testing.history import Application, _LONG_S, _check_names, _check_used, _judged, rows_of
+from pykafka_broker.testing.history import AnomaliesFound, _LONG_S, _anomalies, _anomalies_of_application, _check_names, _check_used, rows_of
 from pykafka_broker.testing.record import Record
 from typing import Any
 
@@ -107,7 +107,11 @@ class AsyncChecks(AsyncData):
                 raise TypeError(f"{name} must be an expression such as 'key' or '/id', or a function, not {given!r}")
         histories = await self._histories()
         if input is None or output is None:
-            return _judged(histories, allow, raises, seen_by=seen_by, forbid=forbid, empty_ok=empty_ok)
-        inputs, outputs = await self.records(input), await self.records(output)
-        application = Application(inputs, outputs, key, guarantee, order)
-        return _judged(histories, allow, raises, application)
+            found = _anomalies(histories, seen_by, forbid, empty_ok)
+        else:
+            inputs, outputs = await self.records(input), await self.records(output)
+            found = _anomalies_of_application(histories, inputs, outputs, key, guarantee, order)
+        found = [each for each in found if each.anomaly not in allow]
+        if found and raises:
+            raise AnomaliesFound(found)
+        return found

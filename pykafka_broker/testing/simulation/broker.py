@@ -95,8 +95,8 @@ class _Jobs:
 class _State(BrokerState):
     """The state of a node, which is the cluster's to keep and to replace; its disk fills and fails."""
 
-    def __init__(self, running: Running, tenure: DataDirLease, node: SimNode) -> None:
-        super().__init__(running, tenure)
+    def __init__(self, running: Running, lease: DataDirLease, node: SimNode) -> None:
+        super().__init__(running, lease)
         self._node = node
 
     def fail_writes(self, number: int) -> None:
@@ -125,14 +125,14 @@ class SimControlClient(AsyncControlClient):
         super().__init__(f"http://{node.name}:0")
         node.server.turns.loop = loop
         self._node = node
-        tenure = DataDirLease(node.submit)
+        lease = DataDirLease(node.submit)
         server: Any = node.server
         clock: Any = SimClock(node)
         jobs: Any = _Jobs(node)
         listeners = listeners_of(node.broker.config)
         running = Running(server, server.turns, clock, jobs, listeners, None, node.new_broker)
-        self.operations = Control(running, clock, tenure)
-        state = _State(running, tenure, node)
+        self.operations = Control(running, clock, lease)
+        state = _State(running, lease, node)
         state.clearing, state.always = self.operations.state.clearing, self.operations.state.always
         self.operations.state = state
         self._door = ControlDoor(self.operations, HttpAddress(node.name, 0, None))

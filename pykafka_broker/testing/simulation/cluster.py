@@ -229,7 +229,7 @@ class SimulatedCluster(AsyncClusterData):
         if id not in self._ids:
             return self._nodes[id].running
         image = self._leader_of_metadata.broker.node.image
-        is_open = (self._nodes[id].name, CLIENTS) in self._loop.network.doors
+        is_open = (self._nodes[id].name, CLIENTS) in self._loop.network.listeners
         return is_open and id in image.brokers and not image.brokers[id].fenced
 
     @property

@@ -20,6 +20,8 @@ Contents = tuple[tuple[str, object], ...]
 
 
 class SimFile:
+    """A file. durable: the data as of the last sync; pending: the changes since, which a loss of power may undo."""
+
     def __init__(self, data: bytes = b"", modified_ms: int = 0) -> None:
         self.data = bytearray(data)
         self.durable = data
@@ -34,14 +36,18 @@ class SimFile:
         self.pending.append(change)
         self.modified_ms = now
 
+    def sync(self) -> None:
+        self.durable, self.pending = bytes(self.data), []
+
     def after_crash(self, random: Random | None, keep: bool) -> SimFile:
         if not self.pending:
             return SimFile(self.durable, self.modified_ms)
         data = bytearray(self.durable)
-        for change in self.pending:
-            survivor = change if random is None and keep else _torn(change, random) if random is not None else None
-            if survivor is not None:
-                _apply(data, survivor)
+        if random is not None:
+            for change in self.pending:
+                _apply_torn(data, change, random)
+        elif keep:
+            data = self.data
         return SimFile(bytes(data), self.modified_ms)
 
 
@@ -55,19 +61,18 @@ def _apply(data: bytearray, change: tuple[int, bytes | None]) -> None:
     data[position : position + len(written)] = written
 
 
-def _torn(change: tuple[int, bytes | None], random: Random) -> tuple[int, bytes | None] | None:
+def _apply_torn(data: bytearray, change: tuple[int, bytes | None], random: Random) -> None:
+    """Apply what a loss of power leaves of a change: nothing, a beginning, all but a sector, or everything."""
     fate = random.randrange(4)
     position, written = change
     if fate == 0:
-        return None
+        return
     if fate == 1 and written:
-        return position, written[: random.randrange(len(written))]
-    if fate == 2 and written and len(written) > SECTOR:
-        holes = bytearray(written)
-        start = random.randrange(len(holes) // SECTOR) * SECTOR
-        holes[start : start + SECTOR] = bytes(len(holes[start : start + SECTOR]))
-        return position, bytes(holes)
-    return change
+        written = written[: random.randrange(len(written))]
+    elif fate == 2 and written and len(written) > SECTOR:
+        start = random.randrange(len(written) // SECTOR) * SECTOR
+        written = written[:start] + bytes(SECTOR) + written[start + SECTOR :]
+    _apply(data, (position, written))
 
 
 @lru_cache(1 << 12)
@@ -76,6 +81,8 @@ def _parts(path: str) -> tuple[str, ...]:
 
 
 class SimDirectory:
+    """A directory. durable: the names as of the last sync; pending: the changes since, each of one operation."""
+
     def __init__(self) -> None:
         self.entries: dict[str, SimFile | SimDirectory] = {}
         self.durable: dict[str, SimFile | SimDirectory] = {}
@@ -87,6 +94,18 @@ class SimDirectory:
     def change(self, entries: dict[str, SimFile | SimDirectory | None]) -> None:
         _update(self.entries, entries)
         self.pending.append(entries)
+
+    def sync(self) -> None:
+        self.durable, self.pending = dict(self.entries), []
+
+    def sync_all(self) -> None:
+        """Sync the directory with everything in it."""
+        self.sync()
+        for node in self.entries.values():
+            if isinstance(node, SimDirectory):
+                node.sync_all()
+            else:
+                node.sync()
 
     def after_crash(self, random: Random | None, keep: bool) -> SimDirectory:
         entries = dict(self.durable)
@@ -106,15 +125,6 @@ def _segment_bytes(entry: tuple[str, SimFile | SimDirectory]) -> int:
     if isinstance(node, SimDirectory):
         return sum(map(_segment_bytes, node.entries.items()))
     return len(node.data) if name.endswith(".log") else 0
-
-
-def _sync_tree(directory: SimDirectory) -> None:
-    directory.durable, directory.pending = dict(directory.entries), []
-    for node in directory.entries.values():
-        if isinstance(node, SimDirectory):
-            _sync_tree(node)
-        else:
-            node.durable, node.pending = bytes(node.data), []
 
 
 def _update(entries: dict[str, SimFile | SimDirectory], changed: dict[str, SimFile | SimDirectory | None]) -> None:
@@ -146,7 +156,7 @@ class SimHandle:
         self._fs.done(f"write {self._path}")
 
     def _fail_half_way(self, data: Buffer, position: int) -> None:
-        """Fail in the middle of a write, as a disk does that is full."""
+        """Raise OSError in the middle of a write, as a full disk does; do nothing if the disk takes the write."""
         try:
             self._fs.check(self._path, grows=True)
         except OSError:
@@ -159,10 +169,8 @@ class SimHandle:
     def truncate(self, size: int) -> None:
         if self._fs.broken:
             self._fs.check(self._path)
-        if size > len(self._file.data):
-            self._file.apply((size - 1, b"\0"), self._fs.now())
-        else:
-            self._file.apply((size, None), self._fs.now())
+        grows = size > len(self._file.data)
+        self._file.apply((size - 1, b"\0") if grows else (size, None), self._fs.now())
         self._fs.done(f"truncate {self._path}")
 
     def allocate(self, size: int) -> None:
@@ -176,8 +184,7 @@ class SimHandle:
     def sync(self) -> None:
         if self._fs.broken:
             self._fs.check(self._path)
-        self._file.durable = bytes(self._file.data)
-        self._file.pending = []
+        self._file.sync()
         self._fs.done(f"sync {self._path}")
 
 
@@ -317,13 +324,11 @@ class CrashFileSystem:
         return [name for name, node in entries.items() if isinstance(node, SimDirectory)]
 
     def sync_directory(self, path: str) -> None:
-        directory = self._directory(path)
-        directory.durable = dict(directory.entries)
-        directory.pending = []
+        self._directory(path).sync()
         self.done(f"sync_directory {path}")
 
     def sync_all(self, path: str) -> bool:
-        _sync_tree(self._directory(path))
+        self._directory(path).sync_all()
         self.done(f"sync_all {path}")
         return True
 

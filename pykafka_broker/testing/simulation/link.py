@@ -47,7 +47,7 @@ class _Wire:
     def __init__(self, link: SimLink, end: End) -> None:
         self._link = link
         self._end = end
-        end.ear = self
+        end.receiver = self
 
     def send(self, pieces: list[Any]) -> None:
         self._end.send(b"".join([piece.read() if isinstance(piece, FileSlice) else bytes(piece) for piece in pieces]))

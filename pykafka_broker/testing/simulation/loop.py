@@ -22,7 +22,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterator, Sized
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from math import ceil
 from typing import Any, TypeVar, cast
 from unittest import mock
@@ -84,7 +84,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         self._limit_ms = START_MS + round(limit_s * 1000)
         self._numbers = itertools.count()
         self._turns = 0  # without a wait
-        self._clients = ClientPatches(lambda: self.timeline.now)
+        self._clients = ClientPatches()
         self._selector = _VirtualSelector(self)
         self._clock_resolution = _TICK_S
         self.set_task_factory(lambda loop, coroutine, **options: SimulatedTask(coroutine, self, **options))
@@ -195,7 +195,7 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         protocol = protocol_factory()
         transport = SimulatedTransport(self, end, protocol, (host, int(port)))
         protocol.connection_made(transport)
-        end.hear_again()  # of an end that came first
+        end.deliver_again()  # of an end that came first
         return transport, protocol
 
 
@@ -225,7 +225,7 @@ class SimulatedTransport(asyncio.Transport):
         self._unread = deque[bytes]()
         self._paused = False
         self._closing = False
-        end.ear = self
+        end.receiver = self
 
     # -- as the network calls it
 
@@ -314,18 +314,13 @@ def _virtual(loop: SimulatedLoop) -> Iterator[None]:
         (os, "urandom", lambda size: loop.random.randbytes(size)),
         (random, "_urandom", lambda size: loop.random.randbytes(size)),  # of the module secrets
     ]
-    collects = gc.isenabled()
-    gc.disable()  # finalizers would run at times that no seed decides
-    patches = [mock.patch.object(owner, name, instead(getattr(owner, name), new)) for owner, name, new in virtual]
-    try:
-        for patch in patches:
-            patch.start()
+    with ExitStack() as undone:
+        if gc.isenabled():
+            gc.disable()  # finalizers would run at times that no seed decides
+            undone.callback(gc.enable)
+        for owner, name, new in virtual:
+            undone.enter_context(mock.patch.object(owner, name, instead(getattr(owner, name), new)))
         yield
-    finally:
-        for patch in patches:
-            patch.stop()
-        if collects:
-            gc.enable()
 
 
 def simulate(
@@ -361,47 +356,43 @@ def simulate(
 # -- clients
 
 
-NowMs = Callable[[], int]
-
-
 class ClientPatches:
     """The changes to clients on one loop."""
 
-    def __init__(self, now_ms: NowMs) -> None:
-        self._now_ms = now_ms
-        self._patches: dict[str, list[Any]] = {}
+    def __init__(self) -> None:
+        self._changed: set[str] = set()  # names of modules
+        self._undone = ExitStack()
 
     def apply(self) -> None:
         """Change the clients that have been imported by now."""
         for name, changes in _CLIENTS.items():
-            if name in sys.modules and name not in self._patches:
-                self._patches[name] = changes(sys.modules[name], self._now_ms)
-                for patch in self._patches[name]:
-                    patch.start()
+            if name in sys.modules and name not in self._changed:
+                self._changed.add(name)
+                for patch in changes(sys.modules[name]):
+                    self._undone.enter_context(patch)
 
     def undo(self) -> None:
         """Change them back."""
-        while self._patches:
-            for patch in self._patches.popitem()[1]:
-                patch.stop()
+        self._undone.close()
+        self._changed.clear()
 
 
-def _producer(module: Any, now_ms: NowMs) -> list[Any]:
+def _producer(module: Any) -> list[Any]:
     """Give names to producers from 1 on."""
     return [mock.patch.object(module.AIOKafkaProducer, "_PRODUCER_CLIENT_ID_SEQUENCE", 0)]
 
 
-def _accumulator(module: Any, now_ms: NowMs) -> list[Any]:
+def _accumulator(module: Any) -> list[Any]:
     """Stamp records with the virtual time: the encoder reads the system's clock in C."""
     append = module.BatchBuilder.append
 
     def stamped(builder: Any, *, timestamp: int | None, **record: Any) -> Any:
-        return append(builder, timestamp=now_ms() if timestamp is None else timestamp, **record)
+        return append(builder, timestamp=time.time_ns() // 1_000_000 if timestamp is None else timestamp, **record)
 
     return [mock.patch.object(module.BatchBuilder, "append", stamped)]
 
 
-def _cluster(module: Any, now_ms: NowMs) -> list[Any]:
+def _cluster(module: Any) -> list[Any]:
     """Walk brokers in the order of the metadata: the hash of None is an address before Python 3.12."""
 
     def brokers(metadata: Any) -> Any:
@@ -410,7 +401,7 @@ def _cluster(module: Any, now_ms: NowMs) -> list[Any]:
     return [mock.patch.object(module.ClusterMetadata, "brokers", brokers)]
 
 
-def _client(module: Any, now_ms: NowMs) -> list[Any]:
+def _client(module: Any) -> list[Any]:
     """Ask for the metadata of topics in the order of their names: text in a set has the order of PYTHONHASHSEED."""
     update = module.AIOKafkaClient._metadata_update
 
@@ -427,7 +418,7 @@ class _InOrder(frozenset[Any]):
         return iter(sorted(super().__iter__()))
 
 
-def _subscriptions(module: Any, now_ms: NowMs) -> list[Any]:
+def _subscriptions(module: Any) -> list[Any]:
     """Walk topics and partitions of a consumer in the order of their names."""
 
     def sorted_in(owner: Any, name: str) -> Any:
@@ -442,13 +433,13 @@ def _subscriptions(module: Any, now_ms: NowMs) -> list[Any]:
     return [sorted_in(module.Subscription, "_topics"), sorted_in(module.Assignment, "_topic_partitions")]
 
 
-def _transactions(module: Any, now_ms: NowMs) -> list[Any]:
+def _transactions(module: Any) -> list[Any]:
     """Add partitions to a transaction in the order of their names."""
     pending = module.TransactionManager.partitions_to_add
     return [mock.patch.object(module.TransactionManager, "partitions_to_add", lambda self: _InOrder(pending(self)))]
 
 
-_CLIENTS: dict[str, Callable[[Any, NowMs], list[Any]]] = {
+_CLIENTS: dict[str, Callable[[Any], list[Any]]] = {
     "aiokafka.producer.producer": _producer,
     "aiokafka.producer.message_accumulator": _accumulator,
     "aiokafka.cluster": _cluster,

@@ -16,13 +16,13 @@ from typing import Protocol
 
 from pykafka_broker.testing.simulation.timeline import Host, Timeline
 
-Place = tuple[str, int]  # host and port
-_KNOCK_MS = 1_000  # as TCP does it at first
+HostPort = tuple[str, int]
+_RETRY_MS = 1_000  # until TCP sends a frame once more; twice as long each time while it connects
 _CLOSED = "the peer has closed it"
 _LONG_DELAY = 0.02  # of all frames
 
 
-class Ear(Protocol):
+class Receiver(Protocol):
     """The owner of one side of a connection, called in turns of its host."""
 
     def on_frame(self, frame: bytes) -> None: ...
@@ -31,17 +31,17 @@ class Ear(Protocol):
 
 
 class End:
-    """A side of a connection."""
+    """A side of a connection. life: the process of the host that has the side."""
 
     def __init__(self, network: Network, host: Host) -> None:
         self.network = network
         self.host = host
         self.life = host.life
-        self.ear: Ear | None = None
+        self.receiver: Receiver | None = None
         self.open = True
-        self._arriving: deque[tuple[int, bytes | None]] = deque()  # when it may, and what; None: the end
-        self._pumping = False
-        self._unheard: list[bytes | None] = []  # that have come before there was an ear; None: the end
+        self._arriving: deque[tuple[int, bytes | None]] = deque()  # frames by the earliest time; None: the end
+        self._is_arrival_due = False
+        self._undelivered: list[bytes | None] = []  # frames that came before there was a receiver; None: the end
         self.far: End = self
 
     def send(self, frame: bytes) -> None:
@@ -62,64 +62,64 @@ class End:
         if self._arriving:
             at = max(at, self._arriving[-1][0])
         self._arriving.append((at, frame))
-        self.pump()
+        self.expect_arrival()
 
-    def pump(self) -> None:
-        """See to the first frame on its way."""
-        if self._arriving and not self._pumping and not self.network.is_cut(self.far.host, self.host):
-            self._pumping = True
+    def expect_arrival(self) -> None:
+        """Let the first frame on its way arrive when it is due, unless the way is cut."""
+        if self._arriving and not self._is_arrival_due and not self.network.is_cut(self.far.host, self.host):
+            self._is_arrival_due = True
             self.network.timeline.after(self._arriving[0][0] - self.network.timeline.now, self._arrive)
 
     def _arrive(self) -> None:
-        self._pumping = False
+        self._is_arrival_due = False
         if self.network.is_cut(self.far.host, self.host):
             return
         if self.host.name in self.network.dark:  # the sender's system repeats the frame until it is answered
-            self._pumping = True
-            self.network.timeline.after(_KNOCK_MS, self._arrive)
+            self._is_arrival_due = True
+            self.network.timeline.after(_RETRY_MS, self._arrive)
             return
         _, frame = self._arriving.popleft()
         if self.network.on_arrival is not None:
             self.network.on_arrival(self.far.host, self.host, frame)
-        self.pump()
+        self.expect_arrival()
         if self.life != self.host.life or (not self.open and frame is not None):  # nobody has such a connection
             self.far.broken("the connection was reset")
         elif self.open and frame is None:
             self.broken(_CLOSED)
         elif self.open and frame is not None:
-            self.host.on_ready(self, lambda: self._hear(frame))
+            self.host.on_ready(self, lambda: self._deliver(frame))
 
-    def _hear(self, frame: bytes) -> None:
-        if self.open and self.ear is not None:
-            self.ear.on_frame(frame)
+    def _deliver(self, frame: bytes) -> None:
+        if self.open and self.receiver is not None:
+            self.receiver.on_frame(frame)
         elif self.open:
-            self._unheard.append(frame)
+            self._undelivered.append(frame)
 
-    def hear_again(self) -> None:
-        """Give a new ear everything that has come before it."""
-        unheard, self._unheard = self._unheard, []
-        for frame in unheard:
-            self.host.on_ready(self, partial(self._hear, frame) if frame is not None else self._hear_end)
+    def deliver_again(self) -> None:
+        """Give a new receiver everything that came before there was one."""
+        undelivered, self._undelivered = self._undelivered, []
+        for frame in undelivered:
+            self.host.on_ready(self, partial(self._deliver, frame) if frame is not None else self._deliver_end)
 
-    def _hear_end(self, why: str = _CLOSED) -> None:
-        if self.ear is not None:
-            self.ear.on_end(why)
+    def _deliver_end(self, why: str = _CLOSED) -> None:
+        if self.receiver is not None:
+            self.receiver.on_end(why)
 
     def broken(self, why: str) -> None:
-        """End this side, which hears why."""
+        """End this side, and tell its receiver why."""
         if self.open and self.life == self.host.life:
             self.open = False
-            if self.ear is not None:
-                self.host.later(0, lambda: self._hear_end(why))
+            if self.receiver is not None:
+                self.host.later(0, lambda: self._deliver_end(why))
             else:
-                self._unheard.append(None)
+                self._undelivered.append(None)
 
     def setsockopt(self, *option: object) -> None:
         """Do nothing: a fault that resets a socket closes this side."""
 
 
-class Door(Protocol):
-    """A listener."""
+class BoundListener(Protocol):
+    """A listener of a host."""
 
     host: Host
 
@@ -127,13 +127,17 @@ class Door(Protocol):
 
 
 class Dialling:
-    """A connection that is being made."""
+    """A connection that is being made. end: the caller's side, once the caller was told of the connection."""
 
     def __init__(self) -> None:
         self.wanted = True
+        self.end: End | None = None
 
     def cancel(self) -> None:
+        """Make no connection, and close one that was just made."""
         self.wanted = False
+        if self.end is not None:
+            self.end.close()
 
 
 class Network:
@@ -149,7 +153,7 @@ class Network:
         self.cut: set[tuple[str, str]] = set()
         self.dark: set[str] = set()
         self.hosts: dict[str, Host] = {}
-        self.doors: dict[Place, Door] = {}
+        self.listeners: dict[HostPort, BoundListener] = {}
         self.ends: list[End] = []
         self.slow: dict[str, int] = {}  # by name of a host: how much later each frame from and to it comes
         self.slow_ms = 200  # how long a frame is on its way that is late
@@ -157,41 +161,36 @@ class Network:
 
     def delay(self, *hosts: Host) -> int:
         """Return how long a frame is on its way between hosts."""
-        delay = self._delay()
+        is_late = self.random.random() < _LONG_DELAY
+        delay = self.random.randrange(self.slow_ms if is_late else 3)
         return delay + sum(self.slow.get(host.name, 0) for host in hosts) if self.slow else delay
-
-    def _delay(self) -> int:
-        if self.random.random() < _LONG_DELAY:
-            return self.random.randrange(self.slow_ms)
-        return self.random.randrange(3)
 
     def is_cut(self, source: Host, target: Host) -> bool:
         return (source.name, target.name) in self.cut
 
     def dial(
-        self, host: Host, place: Place, connected: Callable[[End], None], failed: Callable[[str], None]
+        self, host: Host, address: HostPort, connected: Callable[[End], None], failed: Callable[[str], None]
     ) -> Dialling:
-        """Make a connection. Where the way is cut nobody answers, and the system knocks again until the caller
+        """Make a connection. Where the way is cut nobody answers, and the system tries again until the caller
         gives up.
         """
-        dialling, life, pause_ms = Dialling(), host.life, _KNOCK_MS
+        dialling, life, pause_ms = Dialling(), host.life, _RETRY_MS
 
-        def knock() -> None:
+        def attempt() -> None:
             nonlocal pause_ms
-            door = self.doors.get(place)
-            target = self.hosts.get(place[0])
+            listener = self.listeners.get(address)
+            target = self.hosts.get(address[0])
             if host.life != life or not dialling.wanted:
                 return
             if target is None or self._is_mute(host, target):
-                self.timeline.after(pause_ms, knock)
+                self.timeline.after(pause_ms, attempt)
                 pause_ms *= 2
-                return
-            if door is None:
+            elif listener is None:
                 host.later(self.delay(), lambda: failed("refused") if dialling.wanted else None)
             else:
-                self._connect(host, life, door, dialling, connected, failed)
+                self._connect(host, life, listener, dialling, connected, failed)
 
-        self.timeline.after(self.delay(), knock)
+        self.timeline.after(self.delay(), attempt)
         return dialling
 
     def _is_mute(self, host: Host, target: Host) -> bool:
@@ -201,27 +200,28 @@ class Network:
         self,
         host: Host,
         life: int,
-        door: Door,
+        listener: BoundListener,
         dialling: Dialling,
         connected: Callable[[End], None],
         failed: Callable[[str], None],
     ) -> None:
-        near, far = End(self, host), End(self, door.host)
+        near, far = End(self, host), End(self, listener.host)
         near.far, far.far = far, near
         near.life = life
         self.ends = [each for each in self.ends if each.open or each.far.open]
         self.ends += near, far
-        door.host.later(0, lambda: door.accept(far))
+        listener.host.later(0, lambda: listener.accept(far))
 
         def ready() -> None:
             if not dialling.wanted:
                 near.close()
             elif near.open:
+                dialling.end = near
                 connected(near)
             else:
                 failed("the connection was reset")
 
-        host.later(self.delay(host, door.host), ready)
+        host.later(self.delay(host, listener.host), ready)
 
     # -- what goes wrong
 
@@ -231,16 +231,14 @@ class Network:
 
     def heal(self) -> None:
         """Let all hosts reach each other."""
-        self.cut.clear()
         self.slow.clear()
-        for end in list(self.ends):
-            end.pump()
+        self.reconnect(lambda source, target: True)
 
     def reconnect(self, chosen: Callable[[str, str], bool]) -> None:
         """Let hosts reach each other again, by the names of the first and the second of a pair."""
         self.cut = {pair for pair in self.cut if not chosen(*pair)}
-        for end in list(self.ends):
-            end.pump()
+        for end in self.ends:
+            end.expect_arrival()
 
     def hurry(self, host: Host) -> None:
         """Let frames from and to a host be as fast as others again."""
@@ -255,8 +253,7 @@ class Network:
 
     def process_ended(self, host: Host) -> None:
         """Close everything that a process had open, before the process is forgotten."""
-        for place in [place for place, door in self.doors.items() if door.host is host]:
-            del self.doors[place]
+        self._close_listeners(host)
         for end in self.ends:
             if end.host is host and end.life == host.life:
                 end.close()
@@ -264,8 +261,10 @@ class Network:
     def went_dark(self, host: Host) -> None:
         """Take the power from a machine: nobody is told."""
         self.dark.add(host.name)
-        for place in [place for place, door in self.doors.items() if door.host is host]:
-            del self.doors[place]
+        self._close_listeners(host)
         for end in self.ends:
             if end.host is host:
                 end.open = False
+
+    def _close_listeners(self, host: Host) -> None:
+        self.listeners = {address: each for address, each in self.listeners.items() if each.host is not host}

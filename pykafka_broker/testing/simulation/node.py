@@ -1,4 +1,4 @@
-"""A node of a simulated cluster: a whole `Broker` on a disk in memory, behind a door on the virtual network.
+"""A node of a simulated cluster: a whole `Broker` on a disk in memory, with listeners on the virtual network.
 
 Rule: everything of the package is real but its sockets, threads, disk, clock and chance. A defect that the broker would
 log and survive ends the simulation.
@@ -117,7 +117,7 @@ class SimNode(Host):
         """Let clients and other nodes in."""
         self.on_open(self)
         for listener in listeners:
-            self.network.doors[listener.host, listener.port] = self.server.listen(listener)
+            self.network.listeners[listener.host, listener.port] = self.server.listen(listener)
 
     def _refused(self, why: str) -> None:
         if self.has_lost_disks:

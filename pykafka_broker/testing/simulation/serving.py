@@ -158,9 +158,9 @@ class SimServer:
 
     # -- connections
 
-    def listen(self, listener: Listener) -> SimDoor:
+    def listen(self, listener: Listener) -> SimListener:
         self._makers[listener.name] = self._maker_for(listener)
-        return SimDoor(self._node, self, listener)
+        return SimListener(self._node, self, listener)
 
     def _maker_for(self, listener: Listener) -> NewConnection:
         serving: Any = self
@@ -177,7 +177,7 @@ class SimServer:
     def serve(self, end: End, context: ConnectionContext) -> None:
         """Serve a client that has been let in."""
         self._connections[context.id] = self._makers[context.listener](end, context)
-        end.hear_again()
+        end.deliver_again()
 
     def turn_away(self, end: End, context: ConnectionContext) -> None:
         end.close()
@@ -219,7 +219,7 @@ class SimServer:
         self.broker.look_now()
 
 
-class SimDoor:
+class SimListener:
     """A listener of a node."""
 
     def __init__(self, node: SimNode, server: SimServer, listener: Listener) -> None:
@@ -267,7 +267,7 @@ class StreamEnd:
         self._over = False
         self._read_bytes = 0  # by the last read, into what all share
         self._number = turns.attach(self)
-        end.ear = self
+        end.receiver = self
 
     # -- from the network
 

@@ -8,8 +8,10 @@ import pytest
 from kafka import KafkaConsumer, KafkaProducer
 
 from pykafka_broker.control.history.facts import KINDS, fact_of, row_of
+from pykafka_broker.protocol.messages.delete_groups_request import DeleteGroupsRequest
 from pykafka_broker.testing import KafkaBroker
 from tests.control.history.story import Story
+from tests.control.raw_client import raw_client
 
 
 def test_a_fact_is_a_row_and_back() -> None:
@@ -58,3 +60,10 @@ def test_requests_of_every_age_are_read(release: str | None) -> None:
         assert [row["offset"] for row in rows if row["kind"] == "committed"][-1] == 3
         assert {row["client"] for row in rows if row["kind"] in ("fetched", "joined", "located")} == {"reader"}
         broker.check(seen_by="g")
+
+
+def test_a_client_that_deletes_no_group_resets_none(broker: KafkaBroker) -> None:
+    with raw_client(broker) as client:
+        assert client.ask(DeleteGroupsRequest([]), 2).results == []
+    assert broker._rows("facts")[2:] == []
+    assert broker.check(empty_ok=True) == []

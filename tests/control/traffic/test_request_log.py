@@ -5,11 +5,16 @@ Entries that were put away come out as they went in.
 
 from __future__ import annotations
 
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from pykafka_broker.broker.requests.context import ConnectionContext
+from pykafka_broker.control.api.traffic import requests
 from pykafka_broker.control.traffic import request_log
-from pykafka_broker.control.traffic.exchange import Entry, Mark, encoded_response, thinned
+from pykafka_broker.control.traffic.exchange import Entry, Exchange, Mark, encoded_response, thinned
 from pykafka_broker.control.traffic.request_log import FULL, SEALED_AT, RequestCounts, RequestLog, SealedEntries
 from pykafka_broker.protocol.api_keys import SPECS
 from pykafka_broker.protocol.errors import ErrorCode
@@ -240,3 +245,20 @@ def test_what_a_client_invents_makes_no_sums() -> None:
         ("unknown", -1): 3,
     }
     assert {(api, version) for api, version, _ in counts.errors} == {(api, str(at)) for api, at in counts.apis}
+
+
+def test_a_request_that_is_answered_while_the_log_is_read_is_not_missing() -> None:
+    log = RequestLog()
+    fill(log, [entry(number) for number in range(200)])  # clients are served after a hundred
+    waiting: Any = SimpleNamespace(so_far=lambda: Exchange(entry(4711)))
+    log.waiting[1] = waiting
+    control: Any = SimpleNamespace(observing=SimpleNamespace(log=log, known=Cluster()))
+
+    async def main() -> list[int]:
+        asked = asyncio.create_task(requests(control))
+        await asyncio.sleep(0)
+        del log.waiting[1]
+        fill(log, [entry(4711, answer=(bytes(8),))])
+        return [each["correlation_id"] for each in await asked]
+
+    assert asyncio.run(main()) == [*range(200), 4711]

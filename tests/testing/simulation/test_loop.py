@@ -233,6 +233,29 @@ def test_a_dial_is_given_up() -> None:
     simulate(main())
 
 
+def test_a_dial_that_is_given_up_as_it_succeeds_leaves_no_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with SimulatedCluster(brokers=1) as cluster:
+            loop = cast(SimulatedLoop, asyncio.get_running_loop())
+            before, dial = await cluster.broker(1).connections(), loop.network.dial
+
+            def dial_and_cancel(host: Any, address: Any, connected: Any, failed: Any) -> Any:
+                def reached(end: Any) -> None:
+                    connected(end)
+                    dialling.cancel()
+
+                return dial(host, address, reached, failed)
+
+            monkeypatch.setattr(loop.network, "dial", dial_and_cancel)
+            dialling = asyncio.ensure_future(loop.create_connection(asyncio.Protocol, "n1", 9092))
+            with pytest.raises(asyncio.CancelledError):
+                await dialling
+            await asyncio.sleep(1)
+            assert await cluster.broker(1).connections() == before
+
+    simulate(main())
+
+
 def test_a_runner_takes_the_loop() -> None:
     with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
         runner.run(asyncio.sleep(LONG_S))
