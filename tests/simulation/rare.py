@@ -49,7 +49,7 @@ OF_ONCE = ("one call failed",)
 OF_GROWTH = "asked a broker for a partition unknown to it", "member was given an added partition"
 OF_REWINDING = "share group told to begin at what it had accepted", "share group with a member was not rewound"
 OF_ACKS = ("acks=0 refused",)
-OF_TENURES = ("restored", "reset", "forked")
+OF_LEASES = ("restored", "reset", "forked")
 OF_NEARNESS = ("read from a follower",)
 OF_COMMITS = "commits written together", "commits refused together"
 

@@ -27,6 +27,7 @@ from tests import invariants
 from tests.simulation import rare
 from tests.simulation.keeping import FORMS, KEPT, UNCLEAN, UNCLEAN_TRIMMED, Keeping, form_of, is_busy
 from tests.simulation.layouts import ALONE
+from tests.simulation.leases import run_leases
 from tests.simulation.runs import (
     EVERYTHING,
     KILLS,
@@ -43,7 +44,6 @@ from tests.simulation.runs import (
     run_shares,
 )
 from tests.simulation.simulation import Simulation
-from tests.simulation.tenures import run_tenures
 
 KINDS: dict[str, partial[Simulation]] = {
     "alone": partial(run_alone, settings=ALONE, faults=KILLS),
@@ -65,7 +65,7 @@ KINDS: dict[str, partial[Simulation]] = {
     "dead letters": partial(run_letters, faults=KILLS, trouble_ms=8_000, keeping=KEPT),
     "near readers": partial(run_cluster, faults=KILLS, trouble_ms=8_000, near=True),
     "calm": partial(run_cluster, faults=KILLS, calm=True),
-    "restored": partial(run_tenures, faults=KILLS),
+    "restored": partial(run_leases, faults=KILLS),
     "slow": partial(run_cluster, faults=SLOW, trouble_ms=8_000),
     "one call fails": partial(run_cluster, faults=ONCE, trouble_ms=8_000),
     "unclean": partial(run_cluster, faults=KILLS, trouble_ms=8_000, keeping=UNCLEAN),
@@ -85,7 +85,7 @@ _EVERY_STATE = (
     *rare.OF_GROWTH,
     *rare.OF_ACKS,
     *rare.OF_REWINDING,
-    *rare.OF_TENURES,
+    *rare.OF_LEASES,
     *rare.OF_COMMITS,
     *rare.OF_NEARNESS,
 )

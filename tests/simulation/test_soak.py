@@ -10,12 +10,12 @@ import pytest
 
 from tests.simulation import runs, soak
 from tests.simulation.keeping import FORMS, Keeping
+from tests.simulation.leases import run_leases
 from tests.simulation.simulation import Simulation
-from tests.simulation.tenures import run_tenures
 
 
 def test_every_form_of_run_and_every_fault_is_soaked() -> None:
-    forms = {run for name, run in vars(runs).items() if name.startswith("run_")} | {run_tenures}
+    forms = {run for name, run in vars(runs).items() if name.startswith("run_")} | {run_leases}
     assert {kind.func for kind in soak.KINDS.values()} == forms
     groups = (runs.EVERYTHING, runs.POWER_CUTS, runs.WIPES, runs.SLOW, runs.ONCE)
     faults = {fault for each in groups for fault in each}

@@ -2,7 +2,7 @@
 
 Rule: the real `BrokerState` does it, with files of this machine; connections of clients end when another broker takes
 the place of one. After a restore everything is as it was in the very turn in which the snapshot was taken:
-`run_tenures` goes on with what its clients had noted then.
+`run_leases` goes on with what its clients had noted then.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PHASE_MS = 1_500
 FORK = 2  # the id of the node that is forked
 
 
-class TenuredNode(SimNode):
+class LeasedNode(SimNode):
     """A single node with its data in `directory` of this machine. state: the object that exchanges the data."""
 
     def __init__(self, network: Network, id: int, settings: Settings, directory: Path) -> None:
@@ -48,12 +48,12 @@ class TenuredNode(SimNode):
 
     def new_broker(self, setup: Setup = NO_SETUP, share: BrokerShare | None = None) -> Broker:
         if share is None:
-            tenure = DataDirLease(self.submit)
-            share = tenure.share
+            lease = DataDirLease(self.submit)
+            share = lease.share
             parts: Any = SimpleNamespace(
                 server=self, jobs=self, listeners=listeners_of(BrokerConfig(self.settings)), new_broker=self.new_broker
             )
-            self.state = BrokerState(parts, tenure)
+            self.state = BrokerState(parts, lease)
         files: Any = share.files
         self._files = files
         self._files.hasty = True
@@ -67,18 +67,18 @@ class TenuredNode(SimNode):
         super().replace(broker)
 
 
-def run_tenures(
+def run_leases(
     seed: int, faults: Sequence[Fault], *, keeping: Keeping = KEPT, busy: bool = False, trouble_ms: int = PHASE_MS
 ) -> Simulation:
     """Run a single node: take a snapshot while clients write, fork it a little later, restore it, and reset it."""
     with TemporaryDirectory() as directory, Simulation(seed, {}, keeping, busy=busy) as simulation:
-        run = _Tenures(simulation, Path(directory), faults, trouble_ms)
+        run = _Leases(simulation, Path(directory), faults, trouble_ms)
         wrong = run.wrong()
         assert not wrong, "\n".join([f"seed {seed}, {keeping.name}", *wrong[:10], *run.came])
         return simulation
 
 
-class _Tenures:
+class _Leases:
     """The phases of one run, each of trouble_ms."""
 
     def __init__(self, simulation: Simulation, directory: Path, faults: Sequence[Fault], trouble_ms: int) -> None:
@@ -89,10 +89,10 @@ class _Tenures:
         self._trouble_ms = trouble_ms
         self._node = self._new_node(simulation, 1, directory / "first")
 
-    def _new_node(self, simulation: Simulation, id: int, directory: Path) -> TenuredNode:
+    def _new_node(self, simulation: Simulation, id: int, directory: Path) -> LeasedNode:
         directory.mkdir(exist_ok=True)
         settings = alone(simulation.history.keeping, {**ALONE, "listeners": f"PLAINTEXT://n{id}:{CLIENTS}"})[1]
-        node = TenuredNode(simulation.network, id, settings, directory)
+        node = LeasedNode(simulation.network, id, settings, directory)
         simulation.add(node)
         node.start()
         return node

@@ -41,11 +41,11 @@ def test_while_it_lasts_jobs_are_done() -> None:
 
 def test_after_it_they_do_nothing_and_are_not_heard_of() -> None:
     submitted: list[Job] = []
-    tenure, begun, waiting = DataDirLease(submitted.append), Recorded(), Recorded()
-    tenure.share.submit(begun)
-    tenure.share.submit(waiting)
+    lease, begun, waiting = DataDirLease(submitted.append), Recorded(), Recorded()
+    lease.share.submit(begun)
+    lease.share.submit(waiting)
     submitted[0].run()
-    tenure.end()
+    lease.end()
     submitted[0].apply()
     submitted[1].run()
     submitted[1].failed(OSError())
@@ -53,11 +53,11 @@ def test_after_it_they_do_nothing_and_are_not_heard_of() -> None:
 
 
 def test_its_files_are_no_concern_of_the_next_one() -> None:
-    tenure = DataDirLease(lambda job: None)
-    later = tenure.next()
-    tenure.end()
+    lease = DataDirLease(lambda job: None)
+    later = lease.next()
+    lease.end()
     with pytest.raises(OSError, match="another broker") as refused:
-        tenure.files.make_directory("/nowhere/at/all")
+        lease.files.make_directory("/nowhere/at/all")
     assert refused.value.errno == errno.ESTALE
     assert not later.over
 

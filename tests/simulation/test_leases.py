@@ -9,8 +9,8 @@ import pytest
 from pykafka_broker.control import state
 from pykafka_broker.log import image
 from tests.simulation.keeping import KEPT, Keeping
+from tests.simulation.leases import run_leases
 from tests.simulation.runs import KILLS
-from tests.simulation.tenures import run_tenures
 
 pytestmark = pytest.mark.whole
 
@@ -18,7 +18,7 @@ SEEDS = 3
 
 
 def test_all_is_as_it_was(seed: int, keeping: Keeping, busy: bool) -> None:
-    rare = run_tenures(seed, KILLS, keeping=keeping, busy=busy).history.rare
+    rare = run_leases(seed, KILLS, keeping=keeping, busy=busy).history.rare
     assert all(rare[each] for each in ("restored", "reset", "forked"))
 
 
@@ -32,4 +32,4 @@ def test_an_image_that_lacks_the_end_of_a_log_is_seen(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(state, "lay_image", lay_image)
     with pytest.raises(AssertionError, match=r"is lost|read as"):
-        run_tenures(1, (), keeping=KEPT)
+        run_leases(1, (), keeping=KEPT)
