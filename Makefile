@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
-# Most of what is installed is never imported: what is, gets its bytecode then. uv takes a tenth of pip's time for the
+# Most of what is installed is never imported: what is, gets its bytecode then. uv takes a fifth of pip's time for the
 # packages of the tests; pip comes after it for machines whose index only pip's own configuration names.
 PIP := PYTHONWARNINGS=ignore $(BIN)/python -m pip --disable-pip-version-check -q install --no-compile
 UV := $(BIN)/uv pip install -q --system-certs --python $(BIN)/python
