@@ -36,7 +36,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Answer, Future, Parked, Steps, when_committed
 from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
-from pykafka_broker.coordinators.share.share_group import MAX_MEMBER_ID
+from pykafka_broker.coordinators.share.share_group import checked_member_id
 from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW, AckBatch, SharePartition
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun, coalesced
 from pykafka_broker.errors import NOT_HOSTED, ApiError
@@ -85,9 +85,7 @@ def _member_of(
     if request.group_id is None:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
-    if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST)
-    return request.group_id, request.member_id
+    return request.group_id, checked_member_id(request.member_id)
 
 
 def _may_read(services: Services, context: RequestContext, topic_id: bytes) -> bool:
