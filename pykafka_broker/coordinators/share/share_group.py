@@ -24,7 +24,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     GroupRecords,
     Target,
 )
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
+from pykafka_broker.coordinators.groups.group import BEHIND_BLANKS, Caller, GroupTable, invalid_request, is_blank
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, java_length
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
@@ -486,10 +486,10 @@ def _names(members: Iterable[ShareGroupMember]) -> frozenset[str]:
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
     """Check the request alone, in Kafka's order and words. Raises INVALID_REQUEST."""
     checked_member_id(request.member_id)
-    if not request.group_id:
-        raise invalid_request("GroupId can't be empty.")
-    if request.rack_id == "":
-        raise invalid_request("RackId can't be empty.")
+    values = (request.member_id, request.group_id, request.rack_id)
+    for name, value in zip(("MemberId", "GroupId", "RackId"), values, strict=True):
+        if value is not None and value < BEHIND_BLANKS and is_blank(value):
+            raise invalid_request(f"{name} can't be empty.")
     if request.member_epoch < LEAVE_EPOCH:
         raise invalid_request("MemberEpoch is invalid.")
     if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:
