@@ -28,7 +28,7 @@ from itertools import chain
 from typing import NamedTuple
 
 from pykafka_broker.broker.coordinators.share_host import is_enabled
-from pykafka_broker.broker.coordinators.share_partitions import Acknowledged, NotYet, SharePartitions
+from pykafka_broker.broker.coordinators.share_partitions import Acknowledged, NotYet, SharePartitions, Undecided
 from pykafka_broker.broker.partitions.partition import NotLeader
 from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles_in_steps
@@ -36,7 +36,7 @@ from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import PARTITIONS_A_SLICE, Answer, Future, Parked, Steps, when_committed
 from pykafka_broker.cluster.authorizer import denial
 from pykafka_broker.coordinators.share.sessions import FINAL_EPOCH, INITIAL_EPOCH, Member, ShareSession
-from pykafka_broker.coordinators.share.share_group import MAX_MEMBER_ID
+from pykafka_broker.coordinators.share.share_group import checked_member_id
 from pykafka_broker.coordinators.share.share_partition import GAP, REJECT, RENEW, AckBatch, SharePartition
 from pykafka_broker.coordinators.share.state import ShareKey, StateRun, coalesced
 from pykafka_broker.errors import NOT_HOSTED, ApiError
@@ -85,9 +85,7 @@ def _member_of(
     if request.group_id is None:
         raise ApiError(ErrorCode.INVALID_REQUEST)
     services.authorise(context, AclOperation.READ, AclResourceType.GROUP, request.group_id)
-    if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST)
-    return request.group_id, request.member_id
+    return request.group_id, checked_member_id(request.member_id)
 
 
 def _may_read(services: Services, context: RequestContext, topic_id: bytes) -> bool:
@@ -142,7 +140,7 @@ def _acknowledge(
 
     States of other partitions are written by other nodes. While this node waits for another node, it may lose its own
     log with uncommitted records, and would not notice. So with such a wait it also waits for the commits of the
-    records that it has written itself.
+    records that it has written itself. The end of a session waits until all acknowledgements are decided about.
 
     Args:
         acks: acknowledgements by partition. A partition with an empty list is in the answer if the partition is
@@ -155,40 +153,49 @@ def _acknowledge(
     elsewhere: dict[TopicIdPartition, Acknowledged] = {}  # partitions whose state another node writes
     without: list[TopicIdPartition] = []
     commits: list[Future[None]] = []
-    has_acks = has_waited = False
+    has_acks = False
+    undecided: Undecided | None = None  # once a partition has waited
     group_id, member_id = member
-    for key, batches in acks.items():
-        topic_id, partition = key
-        try:
-            if topic_id not in services.image.topics_by_id:
-                raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
-            _check_batches(batches, may_renew)
-            if not _may_read(services, context, topic_id):
-                raise denial(AclResourceType.TOPIC)
-            share_key = ShareKey(group_id, topic_id, partition)
-            services.shares.partitions.partition_of(share_key)
-            if not batches:
-                without.append(key)
-                continue
-            has_acks = True
-            for before in services.shares.partitions.before(share_key, member_id):
-                has_waited = True
-                _show(taken)
-                yield before
-            accepted = services.shares.partitions.acknowledge(share_key, member_id, batches, services.clock.now)
-            results[key] = _ACCEPTED
-            if accepted.writing is not None:
-                elsewhere[key] = accepted
-                continue
-            taken.append(accepted.show)
-            commit = services.shares.committed([share_key])
-            if not commit.succeeded:
-                commits.append(commit)
-        except NotLeader:  # a leader forgets what was acquired as soon as another node leads
-            results[key] = _NOT_LED
-        except ApiError as error:
-            result = AckResult(error.code, error.message)
-            results[key] = known.setdefault(result, result)
+    partitions = services.shares.partitions
+    try:
+        for key, batches in acks.items():
+            topic_id, partition = key
+            try:
+                if topic_id not in services.image.topics_by_id:
+                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_ID)
+                _check_batches(batches, may_renew)
+                if not _may_read(services, context, topic_id):
+                    raise denial(AclResourceType.TOPIC)
+                share_key = ShareKey(group_id, topic_id, partition)
+                partitions.partition_of(share_key)
+                if not batches:
+                    without.append(key)
+                    continue
+                has_acks = True
+                while (writing := partitions.writing(share_key)) is not None:
+                    if undecided is None:
+                        left = [ShareKey(group_id, *each) for each in acks if acks[each] and each not in results]
+                        undecided = partitions.await_decision(left, member_id)
+                    _show(taken)
+                    yield writing.settled()
+                accepted = partitions.acknowledge(share_key, member_id, batches, services.clock.now)
+                results[key] = _ACCEPTED
+                if accepted.writing is not None:
+                    elsewhere[key] = accepted
+                    continue
+                taken.append(accepted.show)
+                commit = services.shares.committed([share_key])
+                if not commit.succeeded:
+                    commits.append(commit)
+            except NotLeader:  # a leader forgets what was acquired as soon as another node leads
+                results[key] = _NOT_LED
+            except ApiError as error:
+                result = AckResult(error.code, error.message)
+                results[key] = known.setdefault(result, result)
+    finally:
+        if undecided is not None:
+            _show(taken)
+            partitions.decided(undecided)
     if elsewhere:
         _show(taken)
     for key, accepted in elsewhere.items():
@@ -197,7 +204,7 @@ def _acknowledge(
         refusal = accepted.refusal()
         if refusal is not None:
             results[key] = AckResult(refusal.code, refusal.message)
-    if has_waited or elsewhere:
+    if undecided is not None or elsewhere:
         for commit in commits:
             yield commit
     if has_acks:
@@ -451,7 +458,11 @@ def share_fetch(
     taken: list[Callable[[], None]] = []
     attempt = first = None
     try:
-        results = yield from _acknowledge(services, context, member, acks, request.is_renew_ack, taken)
+        results: dict[TopicIdPartition, AckResult] = {}
+        if acks:  # which are decided about even if the client has gone, but then it gets no records
+            steps = _acknowledge(services, context, member, acks, request.is_renew_ack, taken)
+            acknowledging = services.slices.begin(steps, outlives_client=True)
+            results = acknowledging.result() if acknowledging.done else (yield acknowledging)
         if session is not None:
             attempt = ShareFetchAttempt(services, context, member, request, results, session)
             # The look for records comes before the request's acknowledgements take effect.

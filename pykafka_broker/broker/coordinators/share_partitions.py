@@ -8,7 +8,7 @@ waits for its answer, and a change of a share partition waits for the change bef
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -121,6 +121,17 @@ class Acknowledged(NamedTuple):
         return ApiError(ErrorCode.NOT_LEADER_OR_FOLLOWER, error.message)
 
 
+class Undecided(Future[None]):
+    """A member's acknowledgements that wait for writes before them; done once all of them are decided about."""
+
+    __slots__ = ("keys", "member_id")
+
+    def __init__(self, keys: Collection[ShareKey], member_id: str) -> None:
+        super().__init__()
+        self.keys = keys
+        self.member_id = member_id
+
+
 class SharePartitions:
     """The share partitions of a node (Kafka: SharePartitionManager)."""
 
@@ -131,7 +142,7 @@ class SharePartitions:
         self._partitions: dict[ShareKey, SharePartition] = {}
         self._made_in: dict[ShareKey, int] = {}  # the leader epoch of the partition that is read
         self._writing: dict[ShareKey, Future[Any]] = {}  # changes on their way to other nodes
-        self._waiting: list[tuple[ShareKey, str]] = []  # by key and member id: acknowledgements behind such changes
+        self._undecided: list[Undecided] = []  # acknowledgements behind such changes
         self._letters: DeadLetterWriter | None = None  # made for the first letter
         self._done_letters: dict[ShareKey, list[DeadLetters]] = {}  # of records that are not archived yet
         self._due: int | None = None  # no lock ends before
@@ -177,12 +188,12 @@ class SharePartitions:
             self._node.purgatory.touch(key)
 
     def drop_once_written(self, key: ShareKey, again: Callable[[], None]) -> None:
-        """Drop a share partition, or call `again` after the write under way."""
-        writing = self._writing.get(key)
-        if writing is None:
+        """Drop a share partition, or call `again` after the write under way and the acknowledgements behind it."""
+        before = self._writing.get(key) or next((each for each in self._undecided if key in each.keys), None)
+        if before is None:
             self.drop(key)
         else:
-            writing.add_done_callback(lambda _: again())
+            before.add_done_callback(lambda _: again())
 
     def has_locks(self, key: ShareKey) -> bool:
         """Return whether a member has records of a share partition."""
@@ -266,17 +277,28 @@ class SharePartitions:
 
     # -- acknowledging
 
-    def before(self, key: ShareKey, member_id: str) -> Iterator[Future[None]]:
-        """Yield writes to wait for before an acknowledgement; meanwhile no lock of the member ends.
+    def writing(self, key: ShareKey) -> Future[Any] | None:
+        """Return the write that the next acknowledgement has to wait for, if any."""
+        return self._writing.get(key)
 
-        Kafka decides about an acknowledgement when the request comes, whatever is being written.
+    def await_decision(self, keys: Collection[ShareKey], member_id: str) -> Undecided:
+        """Keep the member's records in the partitions until `decided`.
+
+        Kafka decides about an acknowledgement when the request comes, whatever is being written. So neither the end of
+        a lock nor the end of the session frees the records before the decision.
         """
-        while (writing := self._writing.get(key)) is not None:
-            self._waiting.append((key, member_id))
-            try:
-                yield writing.settled()
-            finally:
-                self._waiting.remove((key, member_id))
+        undecided = Undecided(keys, member_id)
+        self._undecided.append(undecided)
+        return undecided
+
+    def decided(self, undecided: Undecided) -> None:
+        """Let the locks and the session end that have waited for the decision."""
+        self._undecided.remove(undecided)
+        for key in undecided.keys:
+            partition = self._partitions.get(key)
+            if partition is not None:
+                self._await(partition.due)
+        undecided.complete(None)
 
     def acknowledge(self, key: ShareKey, member_id: str, batches: Sequence[AckBatch], now: int) -> Acknowledged:
         """Acknowledge records of a member.
@@ -312,7 +334,18 @@ class SharePartitions:
         group_id, member_id = session.member
         keys = [ShareKey(group_id, *each) for each in session.partitions]
         for key, partition in [(key, self._partitions[key]) for key in keys if key in self._partitions]:
+            self._release(key, partition, member_id, now)
+
+    def _release(self, key: ShareKey, partition: SharePartition, member_id: str, now: int) -> None:
+        def decided(_: Future[None]) -> None:
+            if self._partitions.get(key) is partition:
+                self._release(key, partition, member_id, self._node.clock.now)
+
+        undecided = next((each for each in self._undecided if each.member_id == member_id and key in each.keys), None)
+        if undecided is None:
             self._free(key, partition, partial(partition.release, member_id), now)
+        else:
+            undecided.add_done_callback(decided)
 
     def _free(
         self, key: ShareKey, partition: SharePartition, free: Callable[..., Callable[[], None] | None], now: int
@@ -446,7 +479,7 @@ class SharePartitions:
             if key in self._writing:
                 continue  # when that is over this is looked at again
             if partition.due is not None and partition.due <= now:
-                waiting = {member_id for of, member_id in self._waiting if of == key}
+                waiting = {each.member_id for each in self._undecided if key in each.keys}
                 self._free(key, partition, partial(partition.on_deadline, now, waiting), now)
             if partition.due is not None and partition.due > now:
                 self._await(partition.due)

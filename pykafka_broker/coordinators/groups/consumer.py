@@ -31,7 +31,7 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     EpochProtocol,
     Target,
 )
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
+from pykafka_broker.coordinators.groups.group import BEHIND_BLANKS, Caller, GroupTable, invalid_request, is_blank
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.re2 import MAX_WORK, RegexError, compile_regex
 from pykafka_broker.coordinators.groups.subscriptions import names_read
@@ -232,11 +232,12 @@ def check_heartbeat(request: ConsumerGroupHeartbeatRequest, version: int, table:
     Raises INVALID_REQUEST, UNSUPPORTED_ASSIGNOR: The request is wrong.
     """
     epoch = request.member_epoch
-    if not request.member_id and (version >= MEMBER_CHOOSES_ID_FROM or epoch != JOIN_EPOCH):
+    member_id = request.member_id
+    if (version >= MEMBER_CHOOSES_ID_FROM or epoch != JOIN_EPOCH) and member_id < BEHIND_BLANKS and is_blank(member_id):
         raise invalid_request("MemberId can't be empty.")
     values = (request.group_id, request.instance_id, request.rack_id)
     for name, value in zip(("GroupId", "InstanceId", "RackId"), values, strict=True):
-        if value == "":
+        if value is not None and value < BEHIND_BLANKS and is_blank(value):
             raise invalid_request(f"{name} can't be empty.")
     if epoch == JOIN_EPOCH:
         if request.rebalance_timeout_ms == -1:

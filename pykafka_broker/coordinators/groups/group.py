@@ -95,6 +95,15 @@ def invalid_request(message: str) -> ApiError:
     return ApiError(ErrorCode.INVALID_REQUEST, message)
 
 
+BEHIND_BLANKS = "!"  # a text of blanks is less
+_BLANKS = "".join(map(chr, range(ord(BEHIND_BLANKS))))
+
+
+def is_blank(text: str) -> bool:
+    """Return whether a text is empty after Java's `trim`, which takes away control characters and spaces."""
+    return not text.strip(_BLANKS)
+
+
 K = TypeVar("K", bound=AnyGroup)
 WallAt = Callable[[int], int]  # from a time of the steady clock to the wall clock's
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import PREPARING_REBALANCE, STABLE, ClassicGroup
 from pykafka_broker.coordinators.groups.group import AnyGroup, GroupTable
-from pykafka_broker.coordinators.groups.topics import ClusterTopic
+from pykafka_broker.coordinators.groups.topics import ClusterTopic, java_length
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.enums import PartitionKey
@@ -358,8 +358,10 @@ class OffsetRequests:
         return error
 
     def _commit_error(self, verdict: ErrorCode, metadata: str | None) -> ErrorCode:
-        if verdict is _NONE and metadata and len(metadata) > self._table.config.offset_metadata_max_bytes:
-            return ErrorCode.OFFSET_METADATA_TOO_LARGE
+        if verdict is _NONE and metadata:
+            length = len(metadata) if metadata.isascii() else java_length(metadata)
+            if length > self._table.config.offset_metadata_max_bytes:
+                return ErrorCode.OFFSET_METADATA_TOO_LARGE
         return verdict
 
     # OffsetFetch

@@ -114,17 +114,18 @@ class TopicHashes:
             parts.append(_I32.pack(index))
             found = [racks[replica] for replica in topic.partitions[index].replicas if replica in racks]
             for rack in sorted(found, key=_java_order):
-                parts += (_I32.pack(_java_length(rack)), _java_text(rack))
+                parts += (_I32.pack(java_length(rack)), _java_text(rack))
         return b"".join(parts)
 
 
 def _java_text(text: str) -> bytes:
     """Return Java's characters, followed by the count of characters."""
-    return text.encode("utf-16-le") + _I32.pack(_java_length(text))
+    return text.encode("utf-16-le") + _I32.pack(java_length(text))
 
 
-def _java_length(text: str) -> int:
-    return len(text.encode("utf-16-le")) // 2
+def java_length(text: str) -> int:
+    """Return how many of Java's characters a text has, by which Kafka's limits count."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
 def _java_order(text: str) -> bytes:

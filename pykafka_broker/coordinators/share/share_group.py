@@ -24,9 +24,9 @@ from pykafka_broker.coordinators.groups.epoch_group import (
     GroupRecords,
     Target,
 )
-from pykafka_broker.coordinators.groups.group import Caller, GroupTable, invalid_request
+from pykafka_broker.coordinators.groups.group import BEHIND_BLANKS, Caller, GroupTable, invalid_request, is_blank
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
-from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing
+from pykafka_broker.coordinators.groups.topics import ClusterTopics, existing, java_length
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
 from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.errors import ErrorCode
@@ -245,7 +245,14 @@ def _take_initialized(group: ShareGroup, key: ShareGroupStatePartitionMetadataKe
 # Requests and deadlines
 
 
-MAX_MEMBER_ID = 36
+_MAX_MEMBER_ID = 36  # Java's characters
+
+
+def checked_member_id(member_id: str | None) -> str:
+    """Return the member id of a request. Raises INVALID_REQUEST for a missing, empty or long one."""
+    if not member_id or java_length(member_id) > _MAX_MEMBER_ID:
+        raise ApiError(ErrorCode.INVALID_REQUEST)
+    return member_id
 
 
 class ShareMembership(EpochProtocol[ShareGroup]):
@@ -478,12 +485,11 @@ def _names(members: Iterable[ShareGroupMember]) -> frozenset[str]:
 
 def check_heartbeat(request: ShareGroupHeartbeatRequest) -> None:
     """Check the request alone, in Kafka's order and words. Raises INVALID_REQUEST."""
-    if not request.member_id or len(request.member_id) > MAX_MEMBER_ID:
-        raise ApiError(ErrorCode.INVALID_REQUEST)
-    if not request.group_id:
-        raise invalid_request("GroupId can't be empty.")
-    if request.rack_id == "":
-        raise invalid_request("RackId can't be empty.")
+    checked_member_id(request.member_id)
+    values = (request.member_id, request.group_id, request.rack_id)
+    for name, value in zip(("MemberId", "GroupId", "RackId"), values, strict=True):
+        if value is not None and value < BEHIND_BLANKS and is_blank(value):
+            raise invalid_request(f"{name} can't be empty.")
     if request.member_epoch < LEAVE_EPOCH:
         raise invalid_request("MemberEpoch is invalid.")
     if request.member_epoch == JOIN_EPOCH and not request.subscribed_topic_names:

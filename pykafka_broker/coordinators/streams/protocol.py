@@ -17,7 +17,15 @@ from typing import Any
 
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, group_tombstone
 from pykafka_broker.coordinators.groups.epoch_group import JOIN_EPOCH, LEAVE_STATIC_EPOCH, EpochChange, EpochProtocol
-from pykafka_broker.coordinators.groups.group import AnyGroup, Caller, GroupTable, TimerKey, invalid_request
+from pykafka_broker.coordinators.groups.group import (
+    BEHIND_BLANKS,
+    AnyGroup,
+    Caller,
+    GroupTable,
+    TimerKey,
+    invalid_request,
+    is_blank,
+)
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
 from pykafka_broker.coordinators.groups.topics import ClusterTopics
 from pykafka_broker.coordinators.record import CoordinatorRecord, CoordinatorResult
@@ -355,7 +363,7 @@ def check_heartbeat(request: StreamsGroupHeartbeatRequest, is_of_4_4: bool) -> N
     names = ("MemberId", "GroupId", "InstanceId", "RackId")
     values = (request.member_id, request.group_id, request.instance_id, request.rack_id)
     for name, value in zip(names, values, strict=True):
-        if value is not None and not value.strip():
+        if value is not None and value < BEHIND_BLANKS and is_blank(value):
             raise invalid_request(f"{name} can't be empty.")
     if request.member_epoch == JOIN_EPOCH:
         _check_join(request)

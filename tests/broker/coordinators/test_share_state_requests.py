@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from pykafka_broker.broker.coordinators.share_host import INITIALIZE, READ, WRITE, StateRequest, StateRequests, _Attempt
+from pykafka_broker.broker.requests.context import ConnectionContext
 from pykafka_broker.broker.waiting.future import Slices
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, SHARE_GROUP_STATE
 from pykafka_broker.coordinators.record import decode
@@ -38,6 +39,7 @@ from pykafka_broker.protocol.messages.share_acknowledge_request import (
     AcknowledgeTopic,
     ShareAcknowledgeRequest,
 )
+from pykafka_broker.protocol.messages.share_fetch_request import AcknowledgementBatch as FetchedBatch
 from pykafka_broker.protocol.messages.share_fetch_request import FetchPartition, FetchTopic, ShareFetchRequest
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from pykafka_broker.protocol.messages.write_share_group_state_request import StateBatch
@@ -47,7 +49,7 @@ from pykafka_broker.protocol.stored.share_group_state_partition_metadata_value i
 from pykafka_broker.protocol.stored_keys import GROUP_RECORDS
 from pykafka_broker.records.header import iter_batches
 from pykafka_broker.records.record import iter_records
-from tests.broker.neighbourhood import Neighbourhood
+from tests.broker.neighbourhood import Neighbourhood, ask
 from tests.broker.support import batch
 
 GROUP, MEMBER = "g", "one"
@@ -262,9 +264,7 @@ def test_one_change_waits_for_the_one_before_it(nodes: Neighbourhood) -> None:
 
 def test_a_lock_does_not_end_while_its_acknowledgement_waits(nodes: Neighbourhood) -> None:
     """Kafka accepts an acknowledgement when it comes; here it waits for the change before, longer than its lock."""
-    later: list[Callable[[], None]] = []
-    services = nodes[1].whole.services
-    services.slices = services.node.slices = Slices(later.append)
+    later = slow_turns(nodes)
     altered(nodes)
     nodes.asked(1, fetching(nodes, 0), 1)
     nodes.settle()
@@ -272,6 +272,104 @@ def test_a_lock_does_not_end_while_its_acknowledgement_waits(nodes: Neighbourhoo
     nodes.asked(1, acknowledging(nodes, 1, 0, 1, ACCEPT), 1)
     waiting = nodes.asked(1, acknowledging(nodes, 2, 2, 2, ACCEPT), 1)
     nodes.wait(LOCK_MS)
+    answer_all(nodes, later)
+    assert told(waiting) == ErrorCode.NONE
+    assert kept(nodes) == (3, [(3, 4, 0, 1)])
+
+
+@pytest.mark.parametrize("with_a_fetch", [False, True])
+def test_a_client_that_goes_while_its_acknowledgement_waits_has_acknowledged(
+    nodes: Neighbourhood, with_a_fetch: bool
+) -> None:
+    """Kafka decides when the request comes; the rest of the member's records is free afterwards, for others."""
+    later = slow_turns(nodes)
+    altered(nodes)
+    connection = ConnectionContext(1_000, "PLAINTEXT", ("127.0.0.1", 1), ("127.0.0.1", 50000))
+    ask(nodes[1], connection, fetching(nodes, 0), 1, lambda _: None)
+    nodes.settle()
+    nodes.network.slow.add(2)
+    ask(nodes[1], connection, acknowledging(nodes, 1, 0, 1, ACCEPT), 1, lambda _: None)
+    request: ShareAcknowledgeRequest | ShareFetchRequest = acknowledging(nodes, 2, 2, 2, ACCEPT)
+    if with_a_fetch:
+        request = fetching(nodes, 2)
+        request.topics = [FetchTopic(topic_id(nodes), [FetchPartition(0, 0, [FetchedBatch(2, 2, [ACCEPT])])])]
+    answers: list[Any] = []
+    waiting = ask(nodes[1], connection, request, 1, answers.append)
+    assert waiting is not None
+    nodes.settle()
+    waiting.cancel()
+    nodes[1].connection_closed(connection)
+    nodes.settle()
+    answer_all(nodes, later)
+    assert not answers
+    assert kept(nodes) == (3, [(3, 4, 0, 1)])
+    assert shares_of(nodes) == []
+    answers = nodes.asked(1, fetching(nodes, 0, member="two"), 1)
+    answer_all(nodes, later)
+    assert [got(answer) for answer in answers] == [[(3, 4, 2)]]
+
+
+@pytest.mark.parametrize("end", ["lock", "session"])
+def test_a_partition_behind_one_that_waits_keeps_its_records(nodes: Neighbourhood, end: str) -> None:
+    later = slow_turns(nodes)
+    nodes.add("u", 1)
+    data = [PartitionProduceData(0, bytes(batch(b"a", b"b")))]
+    nodes.call(1, ProduceRequest(None, -1, 1000, [TopicProduceData("u", partition_data=data)]), 11)
+    other = ShareKey(GROUP, nodes[1].image.topics["u"].id, 0)
+    altered(nodes)
+    parts = [AlterShareGroupOffsetsRequestPartition(0, 0)]
+    nodes.call(3, AlterShareGroupOffsetsRequest(GROUP, [AlterShareGroupOffsetsRequestTopic("u", parts)]), 0)
+    both = fetching(nodes, 0)
+    both.topics = [FetchTopic(each.topic_id, [FetchPartition(0)]) for each in (key(nodes), other)]
+    nodes.asked(1, both, 1)
+    nodes.settle()
+    answer_all(nodes, later)
+    both.share_session_epoch, both.topics = 1, []
+    nodes.asked(1, both, 1)  # whichever topic was not known yet
+    answer_all(nodes, later)
+    nodes.network.slow.add(2)
+    nodes.asked(1, acknowledging(nodes, 2, 0, 1, ACCEPT), 1)
+    request = acknowledging(nodes, 3, 2, 2, ACCEPT)
+    behind = AcknowledgePartition(0, [AcknowledgementBatch(0, 0, [ACCEPT])])
+    request.topics.append(AcknowledgeTopic(other.topic_id, [behind]))
+    waiting = nodes.asked(1, request, 1)
+    if end == "lock":
+        nodes.wait(LOCK_MS)
+    else:
+        nodes.asked(1, fetching(nodes, -1, wait_ms=0), 1)
+    answer_all(nodes, later)
+    [answer] = waiting
+    assert [one.error_code for topic in answer.responses for one in topic.partitions] == [0, 0]
+    state = nodes[2].shares.known(other).summary(other)
+    assert state is not None
+    assert (state.start_offset, *state.runs[-1][:3]) == (1, 1, 1, 0)
+
+
+def test_locks_end_after_a_refused_acknowledgement_that_waited(nodes: Neighbourhood) -> None:
+    later = slow_turns(nodes)
+    altered(nodes)
+    nodes.asked(1, fetching(nodes, 0), 1)
+    nodes.settle()
+    nodes.network.slow.add(2)
+    nodes.asked(1, acknowledging(nodes, 1, 0, 1, ACCEPT), 1)
+    waiting = nodes.asked(1, acknowledging(nodes, 2, 2, 9, ACCEPT), 1)
+    nodes.wait(LOCK_MS)
+    answer_all(nodes, later)
+    assert told(waiting) == ErrorCode.INVALID_REQUEST
+    answer_all(nodes, later)
+    assert kept(nodes) == (2, [(2, 4, 0, 1)])
+
+
+def slow_turns(nodes: Neighbourhood) -> list[Callable[[], None]]:
+    """Let the slices of node 1 wait for `answer_all`; return what waits."""
+    later: list[Callable[[], None]] = []
+    services = nodes[1].whole.services
+    services.slices = services.node.slices = Slices(later.append)
+    return later
+
+
+def answer_all(nodes: Neighbourhood, later: list[Callable[[], None]]) -> None:
+    """Let slow nodes answer, and node 1 take its turns."""
     nodes.network.slow.clear()
     nodes.network.deliver()
     nodes.settle()
@@ -280,8 +378,10 @@ def test_a_lock_does_not_end_while_its_acknowledgement_waits(nodes: Neighbourhoo
         for step in due:
             step()
         nodes.settle()
-    assert told(waiting) == ErrorCode.NONE
-    assert kept(nodes) == (3, [(3, 4, 0, 1)])
+
+
+def shares_of(nodes: Neighbourhood) -> list[ShareKey]:
+    return nodes[1].shares.partitions.of_group(GROUP)
 
 
 def test_locks_that_end_are_told_to_the_other_node(nodes: Neighbourhood) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,11 @@ from hypothesis import strategies as st
 from pykafka_broker.coordinators.groups.classic_group import ClassicGroup, ClassicGroupMember
 from pykafka_broker.coordinators.groups.group import TimerKey, Timers
 from pykafka_broker.coordinators.groups.java_order import in_hash_order
+from pykafka_broker.protocol.errors import ErrorCode
+from pykafka_broker.protocol.messages.consumer_group_heartbeat_request import ConsumerGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
+from pykafka_broker.protocol.messages.streams_group_heartbeat_request import StreamsGroupHeartbeatRequest, Topology
+from tests.coordinators.machine import Machine
 
 KEYS = [TimerKey("classic-session", "g", str(number)) for number in range(4)] + [TimerKey("consumer-join", "h", "m")]
 STEPS = st.one_of(
@@ -122,3 +129,34 @@ def test_deadlines_that_never_come_are_not_kept() -> None:
     assert len(timers._heap) < 1_000
     timers.set(TimerKey("consumer-rebalance", "g", "m"), 5)
     assert timers.next_deadline() == 5
+
+
+# As a 4.4.0 answers: Java's `trim` takes away what is not above a space.
+BLANK, NOT_BLANK = ("", " ", "  ", "\t", "\x01", "\0", "\x1f"), ("\u2003", "\xa0", "\x85", " a", "\x7f", "!")
+
+
+@pytest.mark.parametrize("text", [*BLANK, *NOT_BLANK])
+@pytest.mark.parametrize("field", ["GroupId", "MemberId", "InstanceId", "RackId"])
+def test_blank_texts_are_empty(machine: Machine, field: str, text: str) -> None:
+    machine.topic("t")
+    texts: dict[str, Any] = {"GroupId": "g", "MemberId": "m", "InstanceId": None, "RackId": None, field: text}
+    group_id, member_id, instance_id, rack_id = texts.values()
+    told = f"{field} can't be empty." if text in BLANK else None
+
+    consumer = ConsumerGroupHeartbeatRequest(group_id, member_id, 0, instance_id, rack_id, 1_000, ["t"])
+    consumer.topic_partitions = []
+    assert machine.coordinator.consumer_heartbeat(consumer, machine.caller(1), 0).reply.error_message == told
+    topology = Topology(0, [])
+    streams = StreamsGroupHeartbeatRequest(group_id, member_id, 0, 0, instance_id, rack_id, 1_000, topology, [], [], [])
+    assert machine.coordinator.streams.heartbeat(streams, machine.caller(0), 0).reply.error_message == told
+    if field != "InstanceId":
+        share = ShareGroupHeartbeatRequest(group_id, member_id, 0, rack_id, ["t"])
+        reply = machine.coordinator.share.heartbeat(share, machine.caller(1), 0).reply
+        assert reply.error_message == (None if text == "" and field == "MemberId" else told)
+        assert (reply.error_code == ErrorCode.INVALID_REQUEST) == (text in BLANK)
+
+
+def test_a_first_consumer_of_version_0_may_have_a_blank_id(machine: Machine) -> None:
+    machine.topic("t")
+    request = ConsumerGroupHeartbeatRequest("g", " ", 0, None, None, 1_000, ["t"], topic_partitions=[])
+    assert not machine.coordinator.consumer_heartbeat(request, machine.caller(0), 0).reply.error_code

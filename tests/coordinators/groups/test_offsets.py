@@ -136,6 +136,18 @@ def test_pending_offsets_outlive_a_restart(machine: Any) -> None:
     assert committed(machine)[0] == 5
 
 
+@pytest.mark.parametrize(("letter", "most"), [("a", 4096), ("é", 4096), ("😀", 2048)])
+def test_the_length_of_metadata_is_counted_in_javas_characters(machine: Any, letter: str, most: int) -> None:
+    def told(metadata: str) -> int:
+        partition = OffsetCommitRequestPartition(0, 1, committed_metadata=metadata)
+        request = OffsetCommitRequest("g", topics=[OffsetCommitRequestTopic("t", partitions=[partition])])
+        reply = machine.run(machine.coordinator.offset_requests.commit(request, 8, machine.now))
+        return int(reply.topics[0].partitions[0].error_code)
+
+    assert told(letter * most) == ErrorCode.NONE
+    assert told(letter * (most + 1)) == ErrorCode.OFFSET_METADATA_TOO_LARGE
+
+
 def test_what_is_committed_after_the_deletion_of_a_topic_stays(machine: Any) -> None:
     """The topic may have been made anew before the group had its turn."""
     tombstones = machine.coordinator.offset_requests.tombstones

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from pykafka_broker.coordinators.groups.group import Caller
-from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics
+from pykafka_broker.coordinators.share.share_group import ShareGroup, Topics, checked_member_id
+from pykafka_broker.errors import ApiError
 from pykafka_broker.protocol.messages.share_group_heartbeat_request import ShareGroupHeartbeatRequest
 from tests.coordinators.machine import Machine
 from tests.coordinators.share.assignments.record import FIRST, RECORDED
@@ -59,6 +60,13 @@ def test_a_partition_is_assigned_once_it_has_a_state(machine: ShareMachine) -> N
     assert assigned(first) == {}
     reply = machine.beat("one", first.member_epoch)
     assert assigned(reply) == {machine.topics.topics["t"].id: [0, 1]}
+
+
+@pytest.mark.parametrize(("letter", "most"), [("a", 36), ("é", 36), ("😀", 18)])
+def test_the_length_of_a_member_id_is_counted_in_javas_characters(letter: str, most: int) -> None:
+    assert checked_member_id(letter * most) == letter * most
+    with pytest.raises(ApiError):
+        checked_member_id(letter * (most + 1))
 
 
 def test_of_a_topic_only_partitions_with_a_state_are_assigned(machine: ShareMachine) -> None:
