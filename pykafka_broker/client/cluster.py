@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple, Self, TypedDict, TypeVar, Unpack
 
 from pykafka_broker.client.errors import AuthenticationFailed, ClientError, KafkaError, TimedOut, Unusable, check
-from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of
+from pykafka_broker.client.properties import addresses, check_resolvable, number, security_of, trimmed
 from pykafka_broker.errors import NotLetIn
 from pykafka_broker.peers import LinkBroken, LinkError, LinkTimeout, NotServed, Unsendable, Versions
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
@@ -103,7 +103,7 @@ class Client:
         client_id: str = "pykafka-broker-tools",
         of_controllers: bool = False,
     ) -> None:
-        self.properties = dict(properties or {})
+        self.properties = trimmed(properties or {})
         self.nodes: dict[int, BrokerNode] = {}
         self.controller_id = -1
         self.cluster_id: str | None = None

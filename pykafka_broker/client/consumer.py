@@ -245,11 +245,19 @@ class Consumer:
     Args:
         client: brings its properties.
         properties: win over the properties of the client.
+        on_created_again: called with a partition whose position is reset, as its topic was created again.
     """
 
-    def __init__(self, client: Client, properties: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        properties: Mapping[str, str] | None = None,
+        *,
+        on_created_again: Callable[[TopicPartition], object] = lambda _: None,
+    ) -> None:
         self.settings = ConsumerSettings({**client.properties, **(properties or {})})
         self._client = client
+        self._on_created_again = on_created_again
         self._leaders = Leaders(client)
         self._positions: dict[TopicPartition, _Position] = {}
         self._fetches: dict[int, asyncio.Task[None]] = {}
@@ -450,6 +458,8 @@ class Consumer:
                 return False
             logger.info("topic %s was created again: the position in %s is reset", partition.topic, partition)
             position.move(None, time=time)
+            self._returned.pop(partition, None)
+            self._on_created_again(partition)
         position.topic_id = topic_id
         return True
 

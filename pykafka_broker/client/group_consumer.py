@@ -51,7 +51,7 @@ class GroupConsumer:
     ) -> None:
         merged = {**client.properties, **properties}
         self.settings = GroupSettings(merged)
-        self.consumer = Consumer(client, merged)
+        self.consumer = Consumer(client, merged, on_created_again=self._forget_committed)
         self._client = client
         self._wanted = topics
         self._on_assigned = on_assigned
@@ -203,6 +203,10 @@ class GroupConsumer:
             self.consumer.seek(each, committed.offset, committed.leader_epoch)
             self._committed[each] = committed
         self._on_assigned(new)
+
+    def _forget_committed(self, partition: TopicPartition) -> None:
+        """Forget a committed position, as the group does when the topic is deleted."""
+        self._committed.pop(partition, None)
 
     async def _committed_of(self, partitions: list[TopicPartition]) -> dict[TopicPartition, Committed]:
         """Return committed offsets; heartbeats tell a member whose epoch is refused about a new one, or its end."""

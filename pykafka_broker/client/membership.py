@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol, Self
 
 from pykafka_broker.client.cluster import COORDINATOR_ERRORS, Backoff, Client
 from pykafka_broker.client.errors import ClientError, KafkaError, Unusable, check
-from pykafka_broker.client.properties import flag, invalid, number
+from pykafka_broker.client.properties import flag, invalid, nonempty, number
 from pykafka_broker.coordinators.groups.consumer_protocol import read_assignment, read_subscription, write_assignment
 from pykafka_broker.peers import LinkError, Versions
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition, by_topic
@@ -52,7 +52,7 @@ _OF_JAVA = ("StickyAssignor", "CooperativeStickyAssignor")
 class GroupSettings:
     def __init__(self, properties: Mapping[str, str]) -> None:
         self.group_id = properties.get("group.id", "")
-        self.instance_id = properties.get("group.instance.id")
+        self.instance_id = nonempty(properties, "group.instance.id")
         self.new_protocol = _protocol(properties.get("group.protocol", "classic"))
         self.remote_assignor = properties.get("group.remote.assignor")
         self.session_timeout_ms = number(properties, "session.timeout.ms", 45_000)

@@ -21,7 +21,7 @@ from pykafka_broker.client.batches import Batches, Delivery, OnDelivery, Produce
 from pykafka_broker.client.cluster import LEADER_ERRORS, NOBODY, Backoff, Client, Leaders, PartitionError, wait_for
 from pykafka_broker.client.errors import ClientError, KafkaError, TimedOut, Unusable, check
 from pykafka_broker.client.partitioner import partition_of
-from pykafka_broker.client.properties import flag, invalid, number
+from pykafka_broker.client.properties import flag, invalid, nonempty, number
 from pykafka_broker.peers import LinkError, Versions
 from pykafka_broker.protocol.enums import CoordinatorType, TopicPartition, by_topic
 from pykafka_broker.protocol.errors import ErrorCode
@@ -51,7 +51,7 @@ _IDEMPOTENT = "the idempotent producer."
 class ProducerSettings:
     def __init__(self, properties: Mapping[str, str]) -> None:
         self.acks = _acks(properties.get("acks", "all"))
-        self.transactional_id = properties.get("transactional.id")
+        self.transactional_id = nonempty(properties, "transactional.id")
         self.idempotent = _idempotent(properties, self.acks)
         self.batch_size = number(properties, "batch.size", 16_384, least=0)
         self.linger_ms = number(properties, "linger.ms", 5, least=0)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pykafka_broker.addresses import split_address
 from pykafka_broker.client.errors import Unusable
 from pykafka_broker.config.properties import read_properties_file
-from pykafka_broker.config.values import java_double, java_integer
+from pykafka_broker.config.values import JAVA_BLANKS, java_double, java_integer
 
 if TYPE_CHECKING:
     from pykafka_broker.server.link import TransportSecurity
@@ -55,6 +55,18 @@ def java_split(separator: str, text: str) -> list[str]:
 # -- properties
 
 
+_LONGS = frozenset(
+    {
+        "buffer.memory",
+        "linger.ms",
+        "max.block.ms",
+        "metadata.max.age.ms",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+    }
+)
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _NOWHERE = "No resolvable bootstrap urls given in bootstrap.servers"
 DEFAULT_PORT_MISSING = "Invalid url in bootstrap.servers"
@@ -68,6 +80,11 @@ def read_properties(path: str) -> dict[str, str]:
         raise Unusable(f"cannot read {path}: {error.strerror}") from None
     except ValueError as error:
         raise Unusable(f"cannot read {path}: {error}") from None
+
+
+def trimmed(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return properties without the blanks around values, which files keep at the ends of lines."""
+    return {name: text.strip(JAVA_BLANKS) for name, text in properties.items()}
 
 
 def addresses(text: str) -> list[tuple[str, int]]:
@@ -124,13 +141,22 @@ def number(properties: Mapping[str, str], name: str, default: int, least: int | 
     text = properties.get(name)
     if text is None:
         return default
+    read, kind = (long, "LONG") if name in _LONGS else (integer, "INT")
     try:
-        found = long(text.strip())
+        found = read(text.strip())
     except ValueError:
-        raise invalid(name, text, "Not a number of type INT") from None
+        raise invalid(name, text, f"Not a number of type {kind}") from None
     if least is not None and found < least:
         raise invalid(name, found, f"Value must be at least {least}")
     return found
+
+
+def nonempty(properties: Mapping[str, str], name: str) -> str | None:
+    """Return a text property, None if unset. Raises Unusable for an empty text."""
+    text = properties.get(name)
+    if text == "":
+        raise invalid(name, text, "String must be non-empty")
+    return text
 
 
 def flag(properties: Mapping[str, str], name: str, default: bool) -> bool:

@@ -49,7 +49,7 @@ _INTEGER = re.compile(r"([+-]?)0*([0-9]{1,19})")  # of more digits Python's `int
 _DOUBLE = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 _COMMA = re.compile(r"\s*,\s*", re.ASCII)  # the blanks of Java
-_JAVA_BLANKS = "".join(map(chr, range(33)))  # String.trim() cuts these and nothing else
+JAVA_BLANKS = "".join(map(chr, range(33)))  # String.trim() cuts these and nothing else
 
 
 def java_integer(text: str, bits: int = 31) -> int:
@@ -62,7 +62,7 @@ def java_integer(text: str, bits: int = 31) -> int:
 
 def java_double(text: str) -> float:
     """Return a floating-point number as `Double.parseDouble` reads one. Raises ValueError."""
-    text = text.strip(_JAVA_BLANKS)
+    text = text.strip(JAVA_BLANKS)
     if hexadecimal := _HEXADECIMAL.fullmatch(text):
         try:
             return float.fromhex(hexadecimal[1])
@@ -75,7 +75,7 @@ def java_double(text: str) -> float:
 
 def parse_type(name: str, text: str, kind: ConfigType) -> Value:
     """Return the typed value of `text`, not yet checked against the key's limits."""
-    given, text = text, text.strip(_JAVA_BLANKS)
+    given, text = text, text.strip(JAVA_BLANKS)
     if kind in _BITS or kind is ConfigType.DOUBLE:
         try:
             return java_integer(text, _BITS[kind]) if kind in _BITS else java_double(text)

@@ -102,9 +102,9 @@ class Decoder:
 
 def _named(framed: bytes) -> tuple[int | UUID, int] | None:
     """Return the id or GUID in a frame, and where the rest begins."""
-    if len(framed) > _FRAME.size and framed[0] == _BY_ID:
+    if len(framed) >= _FRAME.size and framed[0] == _BY_ID:
         return _FRAME.unpack_from(framed)[1], _FRAME.size
-    if len(framed) > _GUID_END and framed[0] == _BY_GUID:
+    if len(framed) >= _GUID_END and framed[0] == _BY_GUID:
         return UUID(bytes=framed[1:_GUID_END]), _GUID_END
     return None
 
@@ -154,10 +154,17 @@ def _indexes(body: bytes) -> tuple[list[int], int]:
     return indexes or [0], at
 
 
+def _json(text: str, library: Mapping[str, str], body: bytes) -> str:
+    try:
+        return json.dumps(json.loads(body), ensure_ascii=False, allow_nan=False)
+    except ValueError as error:
+        raise ValueError(f"it does not fit the schema: {error}") from None
+
+
 _READS: dict[str, Callable[[str, Mapping[str, str], bytes], str]] = {
     "AVRO": _avro,
     "PROTOBUF": _protobuf,
-    "JSON": lambda text, library, body: json.dumps(json.loads(body), ensure_ascii=False),
+    "JSON": _json,
 }
 
 

@@ -177,6 +177,24 @@ def test_a_topic_that_is_created_again_is_read_from_its_own_start(broker: KafkaB
     run(broker, work)
 
 
+def test_records_of_a_deleted_topic_are_no_position_in_the_topic_of_its_name(broker: KafkaBroker) -> None:
+    """The group would commit the offset of a deleted topic when it revokes the partition."""
+    broker.produce("anew", ["a", "b", "c"])
+
+    async def work(client: Client) -> None:
+        async with Consumer(client, BEGIN) as consumer:
+            consumer.assign([("anew", 0)])
+            assert await take(consumer, 1, 1) == ["a"]
+            await asyncio.to_thread(broker.delete_topic, "anew")
+            await asyncio.to_thread(broker.produce, "anew", ["new"])
+            await consumer._leaders.ask(["anew"])  # as after `metadata.max.age.ms`
+            assert await take(consumer, 2) == ["b", "c"]
+            assert consumer.position_before(("anew", 0)) is None
+            assert await take(consumer, 1) == ["new"]
+
+    run(broker, work)
+
+
 @pytest.mark.parametrize("release", ["2.4", "2.7"])
 def test_a_node_of_an_older_release_is_told_no_epochs_and_no_ids(release: str) -> None:
     async def work(broker: KafkaBroker) -> None:

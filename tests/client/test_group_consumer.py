@@ -98,6 +98,28 @@ def test_what_is_not_committed_comes_again(run: Callable[[Work], None], broker: 
     run(work)
 
 
+def test_a_position_in_a_topic_that_is_created_again_is_committed_again(
+    run: Callable[[Work], None], broker: KafkaBroker
+) -> None:
+    """The broker forgets positions with the topic: a position at the same offset has to be committed once more."""
+
+    async def work(client: Client, _: Client, settings: dict[str, str]) -> None:
+        topic = settings["group.id"]
+        await asyncio.to_thread(broker.produce, topic, ["a"])
+        async with GroupConsumer(client, settings, [topic]) as consumer:
+            assert await values(consumer, 1) == ["a"]
+            await consumer.commit()
+            await asyncio.to_thread(broker.delete_topic, topic)
+            assert await committed_offsets(client, settings["group.id"]) == {}
+            await asyncio.to_thread(broker.produce, topic, ["b"])
+            assert await values(consumer, 1) == ["b"]
+            await consumer.commit()
+            committed = await committed_offsets(client, settings["group.id"])
+            assert committed[TopicPartition(topic, 0)].offset == 1
+
+    run(work)
+
+
 def test_a_position_is_committed_again_if_its_leader_epoch_is_another(
     run: Callable[[Work], None], broker: KafkaBroker
 ) -> None:

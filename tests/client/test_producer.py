@@ -210,6 +210,8 @@ def test_a_broker_that_comes_back_gets_each_record_once() -> None:
         ({"enable.idempotence": "perhaps"}, "either true or false"),
         ({"delivery.timeout.ms": "5"}, "equal to or larger than linger.ms"),
         ({"batch.size": "much"}, "Not a number of type INT"),
+        ({"request.timeout.ms": "2147483648"}, "Not a number of type INT"),
+        ({"transactional.id": ""}, "String must be non-empty"),
         *(
             ({name: "-1"}, f"Invalid value -1 for configuration {name}: Value must be at least 0")
             for name in ("batch.size", "linger.ms", "buffer.memory", "max.block.ms", "max.request.size", "retries")

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import Unusable
 from pykafka_broker.client.properties import (
     addresses,
@@ -13,6 +14,7 @@ from pykafka_broker.client.properties import (
     integer,
     java_split,
     long,
+    nonempty,
     number,
     read_properties,
     security_of,
@@ -77,6 +79,29 @@ def test_a_number() -> None:
         Unusable, match=r"Invalid value -2 for configuration send\.buffer\.bytes: Value must be at least -1"
     ):
         number({"send.buffer.bytes": "-2"}, "send.buffer.bytes", 5, least=-1)
+
+
+def test_the_kind_of_a_number_is_that_of_java() -> None:
+    beyond = str(1 << 31)
+    assert number({"linger.ms": beyond}, "linger.ms", 5) == 1 << 31
+    with pytest.raises(Unusable, match=r"configuration linger\.ms: Not a number of type LONG"):
+        number({"linger.ms": str(1 << 63)}, "linger.ms", 5)
+    with pytest.raises(Unusable, match=r"configuration request\.timeout\.ms: Not a number of type INT"):
+        number({"request.timeout.ms": beyond}, "request.timeout.ms", 5)
+
+
+def test_blanks_around_values_do_not_count() -> None:
+    assert Client("127.0.0.1:1", {"acks": " all\t", "client.id": "a b "}).properties == {
+        "acks": "all",
+        "client.id": "a b",
+    }
+
+
+def test_a_text_that_may_not_be_empty() -> None:
+    assert nonempty({}, "transactional.id") is None
+    assert nonempty({"transactional.id": "t"}, "transactional.id") == "t"
+    with pytest.raises(Unusable, match=r"Invalid value  for configuration transactional\.id: String must be non-empty"):
+        nonempty({"transactional.id": ""}, "transactional.id")
 
 
 def test_nothing_is_secured_where_nothing_is_asked_for() -> None:

@@ -99,6 +99,20 @@ def test_json(broker: KafkaBroker, rest: Rest) -> None:
     assert decoded(broker, "decoded", framed(schema_id, b'{"a": 1}')) == ("JSON", {"a": 1})
 
 
+@pytest.mark.parametrize("body", [b"NaN", b"[1e999]", b'"\xff"', b"{", b""])
+def test_values_that_are_no_json_are_refused(broker: KafkaBroker, rest: Rest, body: bytes) -> None:
+    schema_id = rest.register("decoding-no-json", {}, schemaType="JSON")
+    with pytest.raises(ControlError, match="it does not fit the schema"):
+        decoded(broker, "decoded", framed(schema_id, body))
+
+
+def test_a_record_without_fields_has_no_bytes(broker: KafkaBroker, rest: Rest) -> None:
+    schema_id = rest.register("decoding-tick", {"type": "record", "name": "Tick", "fields": []})
+    assert decoded(broker, "decoded", framed(schema_id, b"")) == ("AVRO", {})
+    guid = UUID(rest.extended("GET", "/subjects/decoding-tick/versions/1")["guid"]).bytes
+    assert decoded(broker, "decoded", b"", __value_schema_id=b"\x01" + guid) == ("AVRO", {})
+
+
 def test_data_that_was_made_to_hurt_is_refused(broker: KafkaBroker, rest: Rest) -> None:
     linked = {"type": "record", "name": "List", "fields": [{"name": "next", "type": ["null", "List"]}]}
     avro = rest.register("decoding-hurt-avro", linked)

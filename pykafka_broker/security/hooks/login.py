@@ -104,10 +104,15 @@ class HookedTokens:
     def shown(self, token: str, wall: int) -> ShownToken:
         """Return the content of a good token. Raises InvalidToken."""
         try:
-            found = call_hook(self._hook, self._hook.identify, token, wall)
+            found = call_hook(self._hook, self._identified, token, wall)
         except HookFailed:
             raise InvalidToken("the class that knows tokens has failed") from None
         if found is None:
             raise InvalidToken("the class that knows tokens does not know it")
+        return found
+
+    def _identified(self, token: str, wall: int) -> ShownToken | None:
+        if (found := self._hook.identify(token, wall)) is None:
+            return None
         name, expires_ms = found
         return ShownToken(str(name), int(expires_ms))

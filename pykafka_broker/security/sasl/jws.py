@@ -62,6 +62,8 @@ def text_claim(claims: dict[str, Any], name: str) -> str:
     found = claims.get(name)
     if not isinstance(found, str) or not found.strip():
         raise InvalidToken(f"it has no claim {name}")
+    if any("\ud800" <= each <= "\udfff" for each in found):  # which no answer and no record can hold
+        raise InvalidToken(f"its claim {name} has half a character")
     return found
 
 

@@ -180,7 +180,9 @@ class _JksReader:
         return int(_INT.unpack(self.take(4))[0])
 
     def text(self) -> str:
-        return self.take(_SHORT.unpack(self.take(2))[0]).decode()
+        """Return a text in Java's modified UTF-8: a zero has two bytes, a character beyond U+FFFF two surrogates."""
+        written = self.take(_SHORT.unpack(self.take(2))[0]).replace(b"\xc0\x80", b"\0")
+        return written.decode("utf-8", "surrogatepass").encode("utf-16", "surrogatepass").decode("utf-16")
 
     def certificate(self) -> bytes:
         if self.text() != "X.509":

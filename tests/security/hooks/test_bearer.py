@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import math
+from typing import Any
 
 import pytest
 
@@ -13,6 +15,7 @@ from tests.security.sasl.realms import PREFIX, realm_of
 
 HERE = "tests.security.hooks.test_bearer"
 HANDLER = PREFIX + "oauthbearer.sasl.server.callback.handler.class"
+SENSELESS: dict[str, Any] = {"bare": "alice", "endless": ("alice", None), "flat": 1, "infinite": ("alice", math.inf)}
 
 
 class Opaque:
@@ -21,6 +24,8 @@ class Opaque:
     def identify(self, token: str, now_ms: int) -> tuple[str, int] | None:
         if token == "fails":
             raise LookupError("no directory")
+        if token in SENSELESS:
+            return SENSELESS[token]
         return ("alice", now_ms + 1000) if token == "known" else None
 
 
@@ -41,6 +46,12 @@ def test_what_it_does_not_know_is_refused(token: str, caplog: pytest.LogCaptureF
     with caplog.at_level(logging.INFO):
         assert answer(token) == Challenge(b'{"status":"invalid_token"}')
     assert ("no directory" in caplog.text) == (token == "fails")
+
+
+@pytest.mark.parametrize("token", SENSELESS)
+def test_a_senseless_result_is_a_failure_of_the_class(token: str, caplog: pytest.LogCaptureFixture) -> None:
+    assert answer(token) == Challenge(b'{"status":"invalid_token"}')
+    assert "Opaque has failed" in caplog.text
 
 
 def test_one_without_the_method_ends_the_start() -> None:

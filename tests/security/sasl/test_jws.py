@@ -35,6 +35,13 @@ def test_a_claim_of_text_is_there_and_not_blank() -> None:
             text_claim({"sub": found}, "sub")
 
 
+def test_a_claim_of_text_has_whole_characters() -> None:
+    assert text_claim(json_object(encoded('{"sub":"\\ud83d\\ude00"}')), "sub") == "\U0001f600"
+    for found in ("\\ud83d", "\\ude00", "a\\udfffb"):
+        with pytest.raises(InvalidToken, match="its claim sub has half a character"):
+            text_claim(json_object(encoded(f'{{"sub":"{found}"}}')), "sub")
+
+
 def test_a_time_is_a_number_of_seconds() -> None:
     assert time_claim({}, "exp") is None
     assert time_claim({"exp": 5}, "exp") == 5.0

@@ -203,6 +203,16 @@ def test_without_a_password_certificates_are_taken_on_trust() -> None:
         read_jks(data, "guess")
 
 
+@pytest.mark.parametrize(
+    ("written", "alias"),  # as Java's KeyStore writes them
+    [(b"\xc3\xa9", "\u00e9"), (b"k\xed\xa0\xbd\xed\xb8\x80", "k\U0001f600"), (b"a\xc0\x80b", "a\0b")],
+)
+def test_an_alias_may_have_any_characters(written: bytes, alias: str) -> None:
+    store = jks("secret", [server_certificate()])
+    named = store.replace(b"\0\x05key-0", bytes((0, len(written))) + written)
+    assert [each.alias for each in read_jks(named, None)] == [alias]
+
+
 def test_a_damaged_store_is_refused_and_never_read_past_its_end() -> None:
     data = jks("secret", [server_certificate()], [authority().der])
     chance = random.Random(14)
