@@ -216,6 +216,12 @@ def test_what_meta_properties_must_not_say(tmp_path: Path, line: str, problem: s
     assert (tmp_path / "a" / ".kafka_cleanshutdown").exists()  # nothing was touched
 
 
+def test_the_cluster_of_a_directory_that_kafka_formatted(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=MkU3OA\\=\\=\n")
+    assert opened(tmp_path).cluster_id == "MkU3OA=="
+
+
 @pytest.mark.parametrize("broker_id", ["1", "2"])  # the node is 1
 def test_a_directory_of_a_broker_on_zookeeper(tmp_path: Path, broker_id: str) -> None:
     """Version 0 stays version 0, and names the broker by another key, as in Kafka 4.4.0."""
