@@ -685,6 +685,7 @@ class LogManager:
             self.loaded.pop(partition, None)
             self._flushers.forget(partition)
         self._uncreated.abandon(directory.path)
+        self.moves.cancel_of(directory)
         if not self._is_closing:
             self.listener.directory_failed(directory, lost)
 
