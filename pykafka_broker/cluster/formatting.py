@@ -234,6 +234,10 @@ def _initial_voter(text: str) -> InitialVoter:
     node, at, rest = text.partition("@")
     if not at:
         raise FormatError("No @ found in dynamic voter string.")
+    if not node:
+        raise FormatError("Invalid @ at beginning of dynamic voter string.")
+    if not rest:
+        raise FormatError("No hostname found after node id.")
     node_id = _number(node, "Failed to parse node id in dynamic voter string.")
     if node_id < 0:
         raise FormatError(f"Invalid negative node id {node_id} in dynamic voter string.")
@@ -242,7 +246,7 @@ def _initial_voter(text: str) -> InitialVoter:
         if not bracket:
             raise FormatError("Hostname began with left bracket, but no right bracket was found.")
         if not rest.startswith(":"):
-            raise FormatError("No colon following hostname could be found.")
+            raise FormatError("Port section must start with a colon.")
         rest = rest[1:]
     else:
         host, colon, rest = rest.partition(":")
@@ -272,22 +276,23 @@ def scram_user(argument: str, new_salt: Callable[[], bytes]) -> UserScramCredent
     if mechanism not in SCRAM_MECHANISMS:
         raise FormatError(f"The add-scram mechanism {mechanism} is not supported.")
     values = _values(rest)
-    iterations = _iterations(mechanism, values.get("iterations"))
     if "name" not in values:
         raise FormatError("You must supply 'name' to add-scram")
+    salt = _decoded(values["salt"], "salt") if "salt" in values else new_salt()
+    text = values.get("iterations", str(MIN_ITERATIONS))
+    iterations = _number(text, f"Failed to parse iterations count: {text}")
     if not {"password", "saltedpassword"} & values.keys():
         raise FormatError("You must supply one of 'password' or 'saltedpassword' to add-scram")
     if "password" not in values and "salt" not in values:
         raise FormatError("You must supply 'salt' with 'saltedpassword' to add-scram")
-    salt = _decoded(values["salt"], "salt") if "salt" in values else new_salt()
+    salted = b"" if "password" in values else _decoded(values["saltedpassword"], "saltedPassword")
+    _check_iterations(mechanism, iterations)
     unknown = sorted(values.keys() - {*_SCRAM_KEYS})
     if unknown:
         raise FormatError(f"Unknown SCRAM configurations: {', '.join(unknown)}")
     kind = SCRAM_MECHANISMS[mechanism]
-    if "password" in values:
-        salted = salted_password(kind, values["password"], salt, iterations) if values["password"] else b""
-    else:
-        salted = _decoded(values["saltedpassword"], "saltedPassword")
+    if values.get("password"):
+        salted = salted_password(kind, values["password"], salt, iterations)
     if not salted:
         raise FormatError("The password must not be empty")  # kafka-storage says "Empty key"
     return credential(values["name"], kind, salt, salted, iterations)
@@ -311,21 +316,18 @@ def _values(text: str) -> dict[str, str]:
     return values
 
 
-def _iterations(mechanism: str, text: str | None) -> int:
-    if text is None:
-        return MIN_ITERATIONS
-    found = _number(text, f"Failed to parse iterations count: {text}")
+def _check_iterations(mechanism: str, iterations: int) -> None:
     using = mechanism.replace("-", "_")
-    if found < MIN_ITERATIONS:
+    if iterations < MIN_ITERATIONS:
         raise FormatError(f"The 'iterations' value must be >= {MIN_ITERATIONS} for add-scram using {using}")
-    if found > MAX_ITERATIONS:
+    if iterations > MAX_ITERATIONS:
         raise FormatError(f"The 'iterations' value must be <= {MAX_ITERATIONS} for add-scram using {using}")
-    return found
 
 
 def _decoded(text: str, what: str) -> bytes:
+    """Return the bytes of a text in Base64. As in Java, the padding may be missing as a whole. Raises FormatError."""
     try:
-        return base64.b64decode(text, validate=True)
+        return base64.b64decode(text if "=" in text else text + "=" * (-len(text) % 4), validate=True)
     except ValueError:
         hint = f": {text}" if what == "salt" else ""  # the salted password is as good as a password
         raise FormatError(f"Failed to decode given {what}{hint}") from None

@@ -43,26 +43,26 @@ _HOST = re.compile(r"[0-9A-Fa-f:.]+|[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?")
 def alter_client_quotas(
     controller: Controller, request: wanted.AlterClientQuotasRequest
 ) -> Decision[altered.AlterClientQuotasResponse]:
-    first: dict[QuotaEntity, wanted.EntryData] = {}
-    repeated: set[QuotaEntity] = set()
-    for entry in request.entries:
-        entity = tuple({part.entity_type: part.entity_name for part in entry.entity}.items())
-        if first.setdefault(entity, entry) is not entry:
-            repeated.add(entity)
     records: list[ApiMessageAndVersion] = []
-    entries = []
-    for entity, entry in first.items():
-        code, message = 0, None
+    answers: dict[QuotaEntity, tuple[int, str | None]] = {}
+    for entry in request.entries:
+        parts = {part.entity_type: part.entity_name for part in entry.entity}.items()
+        entity = tuple(sorted(parts, key=lambda part: part[0] != CLIENT_ID))  # the order of Kafka's hash table
+        answer: tuple[int, str | None] = 0, None
         try:
-            if entity in repeated or len({op.key for op in entry.ops}) < len(entry.ops):
+            if entity in answers or len({op.key for op in entry.ops}) < len(entry.ops):
                 text = ", ".join(f"{kind}={'<default>' if name is None else name}" for kind, name in entity)
                 raise invalid_request(f"Ignoring duplicate entity ClientQuotaEntity(entries={{{text}}})")
             records += _records(controller, entity, entry.ops)
         except ApiError as error:
-            code, message = error.code, error.message
+            answer = error.code, error.message
+        answers[entity] = answer
         if len(records) > MAX_RECORDS_PER_OPERATION:
             raise TooManyRecords
-        entries.append(altered.EntryData(code, message, [altered.EntityData(*part) for part in entity]))
+    entries = [
+        altered.EntryData(code, message, [altered.EntityData(*part) for part in entity])
+        for entity, (code, message) in answers.items()
+    ]
     return Decision([] if request.validate_only else records, altered.AlterClientQuotasResponse(entries=entries))
 
 

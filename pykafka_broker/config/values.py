@@ -212,7 +212,7 @@ def _check_bootstrap_servers(key: ConfigKey, value: Value) -> None:
 _BY_DURATION = "by_duration:"
 _DURATION = re.compile(
     r"([+-]?)P(?:([+-]?[0-9]+)D)?(T(?:([+-]?[0-9]+)H)?(?:([+-]?[0-9]+)M)?(?:([+-]?[0-9]+)(?:[.,]([0-9]{0,9}))?S)?)?",
-    re.IGNORECASE,
+    re.IGNORECASE | re.ASCII,
 )
 _UNITS = {2: ("days", 86_400), 4: ("hours", 3_600), 5: ("minutes", 60), 6: ("seconds", 1)}  # by group of _DURATION
 
@@ -223,12 +223,12 @@ def is_long(number: int) -> bool:
 
 
 def java_duration_ms(text: str) -> int:
-    """Return the milliseconds of `PnDTnHnMn.nS`, as Java's Duration reads it. Raises ValueError in Java's words.
+    """Return the milliseconds, rounded down, of `PnDTnHnMn.nS` as Java's Duration reads it.
 
-    Months and years have no fixed length and are refused, and so are more seconds than 64 bits hold.
+    Raises ValueError in Java's words: months and years have no fixed length, and 64 bits hold the seconds.
     """
     match = _DURATION.fullmatch(text)
-    if match is None or match[3] in ("T", "t") or not any(match[at] for at in _UNITS):
+    if match is None or match[3] == "T" or not any(match[at] for at in _UNITS):
         raise ValueError("Text cannot be parsed to a Duration")
     total = 0
     for at, (unit, seconds) in _UNITS.items():
@@ -241,8 +241,8 @@ def java_duration_ms(text: str) -> int:
         total += part
     if not is_long(total):
         raise ValueError("Text cannot be parsed to a Duration: overflow")
-    fraction = int((match[7] or "").ljust(3, "0")[:3]) * (-1 if (match[6] or "").startswith("-") else 1)
-    return (total * 1000 + fraction) * (-1 if match[1] == "-" else 1)
+    fraction_ns = int((match[7] or "").ljust(9, "0")) * (-1 if (match[6] or "").startswith("-") else 1)
+    return (total * 1_000_000_000 + fraction_ns) * (-1 if match[1] == "-" else 1) // 1_000_000
 
 
 def reset_duration_ms(value: str) -> int | None:

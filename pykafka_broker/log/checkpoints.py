@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from pykafka_broker.config.properties import format_properties, parse_properties
 from pykafka_broker.log.filesystem import FileSystem, read_file, write_file
 from pykafka_broker.log.jobs import Errand, Submit
 from pykafka_broker.protocol.runtime import parse_uuid_text, uuid_text
@@ -145,28 +146,24 @@ def read_partition_metadata(fs: FileSystem, path: str) -> bytes | None:
 
 
 def read_properties(fs: FileSystem, path: str) -> dict[str, str]:
-    """Return the keys and values of a Java properties file of plain `key=value` lines.
+    """Return the keys and values of a Java properties file of `key=value` lines, without blanks at their ends.
 
     Raises:
         ValueError: the file has other lines.
     """
-    properties = {}
     try:
-        lines = read_file(fs, path).decode("utf-8").splitlines()
+        text = read_file(fs, path).decode("utf-8")
     except UnicodeDecodeError:
         raise ValueError("it is no text") from None
-    for number, line in enumerate(lines, 1):
-        if line and not line.startswith("#"):
-            key, equals, value = line.partition("=")
-            if not equals:
-                raise ValueError(f"line {number} is no `key=value`")
-            properties[key.strip()] = value.strip()
-    return properties
+    for number, line in enumerate(text.splitlines(), 1):
+        if line and not line.startswith("#") and "=" not in line:
+            raise ValueError(f"line {number} is no `key=value`")
+    return {key: value.rstrip() for key, value in parse_properties(text).items()}
 
 
 def write_properties(fs: FileSystem, path: str, properties: Mapping[str, str]) -> None:
-    text = "#\n" + "".join(f"{key}={value}\n" for key, value in sorted(properties.items()))
-    write_file(fs, path, text.encode("utf-8"))
+    text = "#\n" + format_properties(dict(sorted(properties.items())))
+    write_file(fs, path, text.encode("ascii"))
 
 
 def is_reserved(directory_id: bytes) -> bool:

@@ -91,6 +91,7 @@ class DirectoryMap:
 
     def remove_everywhere(self, partition: PartitionKey) -> list[LogDirectory]:
         """Forget a deleted partition, and return every directory with a folder of the partition, ambiguous or not."""
+        self.wanted.pop(partition, None)
         held, directory = self.ambiguous.pop(partition, []), self.remove(partition)
         return held if directory is None else [*held, directory]
 

@@ -667,9 +667,10 @@ class LogManager:
 
     def path_failed(self, path: str, error: OSError) -> None:
         """Handle a failed write or sync of a file in a log directory, or of the directory itself."""
-        for directory in self.directories:
-            if path == directory.path or path.startswith(directory.path + "/"):
-                self.directory_failed(directory, error)
+        around = [each for each in self.directories if f"{path}/".startswith(f"{each.path}/")]
+        if around:
+            # A disk may be mounted within another log directory.
+            self.directory_failed(max(around, key=lambda directory: len(directory.path)), error)
 
     def take_offline(self, directory: LogDirectory, error: Exception) -> None:
         """Take a directory out of service until the next start."""
@@ -684,6 +685,7 @@ class LogManager:
             self.loaded.pop(partition, None)
             self._flushers.forget(partition)
         self._uncreated.abandon(directory.path)
+        self.moves.cancel_of(directory)
         if not self._is_closing:
             self.listener.directory_failed(directory, lost)
 

@@ -354,6 +354,12 @@ class Moves:
         if move is not None:
             move.cancel()
 
+    def cancel_of(self, directory: LogDirectory) -> None:
+        """Cancel the moves out of a directory that went offline, and into it."""
+        for key, move in list(self._moves.items()):
+            if directory in (move.target, self.manager.directory_of(key)):
+                self.cancel(key)
+
     def cancel_all(self) -> None:
         for key in list(self._moves):
             self.cancel(key)

@@ -412,3 +412,19 @@ def test_a_quota_is_removed_by_any_order_of_its_entity() -> None:
     assert cluster.image.client_quotas == {(("client-id", None), ("user", "u")): {"request_percentage": 2.5}}
     cluster.do(alter_client_quotas(cluster.controller, request(True, ("client-id", None), ("user", "u"))))
     assert cluster.image.client_quotas == {}
+
+
+def test_an_entity_that_comes_twice_is_told_as_kafka_tells_it() -> None:
+    """The first entry counts, in any order of its parts (Apache Kafka 4.4.0)."""
+    cluster = Cluster()
+    parts = EntityData("user", "u"), EntityData("client-id", None)
+    request = AlterClientQuotasRequest(
+        [
+            EntryData([*parts], [OpData("producer_byte_rate", 100.0)]),
+            EntryData([*reversed(parts)], [OpData("consumer_byte_rate", 200.0)]),
+        ]
+    )
+    (entry,) = cluster.do(alter_client_quotas(cluster.controller, request)).entries
+    assert entry.error_message == "Ignoring duplicate entity ClientQuotaEntity(entries={client-id=<default>, user=u})"
+    assert [part.entity_type for part in entry.entity] == ["client-id", "user"]
+    assert cluster.image.client_quotas == {(("client-id", None), ("user", "u")): {"producer_byte_rate": 100.0}}

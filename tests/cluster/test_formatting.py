@@ -102,6 +102,19 @@ def test_others_are_refused(text: str) -> None:
         initial_voters(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("@h:1:x", "Invalid @ at beginning of dynamic voter string."),
+        ("1@", "No hostname found after node id."),
+        ("1@[::1]9:1:x", "Port section must start with a colon."),
+    ],
+)
+def test_voters_are_refused_in_kafkas_words(text: str, says: str) -> None:
+    with pytest.raises(FormatError, match=says):
+        initial_voters(text)
+
+
 def test_levels_of_features_are_numbers_of_16_bits_with_blanks_around() -> None:
     levels = {"kraft.version = 1": 1, "a=+2": 2, "a=00000017": 17, "a=32767": 32767, "a=-1": -1}
     assert [feature_level(text)[1] for text in levels] == [*levels.values()]
@@ -117,6 +130,15 @@ def test_levels_of_features_are_numbers_of_16_bits_with_blanks_around() -> None:
 def test_voters_have_numbers_of_32_bits(text: str, says: str) -> None:
     with pytest.raises(FormatError, match=says):
         initial_voters(text)
+
+
+def test_base64_of_a_user_needs_no_padding() -> None:
+    texts = [f"SCRAM-SHA-256=[name=a,salt={salt},saltedpassword=YWJj]" for salt in ("YWJjZA==", "YWJjZA")]
+    padded, bare = (scram_user(text, bytes) for text in texts)
+    assert (bare.salt, bare.stored_key) == (padded.salt, padded.stored_key)
+    for wrong in ("YWJjZA=", "Y", "YW Jj"):
+        with pytest.raises(FormatError, match=f"Failed to decode given salt: {wrong}"):
+            scram_user(f"SCRAM-SHA-256=[name=a,salt={wrong},iterations=1]", bytes)
 
 
 def test_iterations_are_a_number_of_32_bits() -> None:

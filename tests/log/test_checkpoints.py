@@ -68,6 +68,23 @@ def test_what_kafka_wrote(tmp_path: Path) -> None:
     assert properties["node.id"] == "1"
 
 
+def test_properties_are_escaped_as_javas(tmp_path: Path) -> None:
+    """Apache Kafka 4.4.0 wrote the lines for the ids of clusters."""
+    path = tmp_path / "meta.properties"
+    lines = {
+        rb"cluster.id=a\=\=": "a==",
+        rb"cluster.id=a\:b": "a:b",
+        rb"cluster.id=a\\b": r"a\b",
+        rb"cluster.id=\ x": " x",
+    }
+    for line, cluster_id in lines.items():
+        path.write_bytes(b"#\n#Mon Nov 30 18:41:11 UTC 2026\nnode.id=1\n" + line + b"\n")
+        found = checkpoints.read_properties(FS, str(path))
+        assert found == {"node.id": "1", "cluster.id": cluster_id}
+        checkpoints.write_properties(FS, str(path), found)
+        assert checkpoints.read_properties(FS, str(path)) == found
+
+
 @pytest.mark.parametrize("content", [b"", b"version: 0\n", b"version: 0\ntopic_id: short\n", b"\xff"])
 def test_partition_metadata_that_says_nothing(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "file").write_bytes(content)

@@ -80,6 +80,26 @@ def test_a_directory_that_fails_later_has_been_seen(tmp_path: Path) -> None:
         logs.create(*KEY, TOPIC_ID, NOW)
 
 
+def test_of_nested_directories_the_one_that_fails_is_offline_alone(tmp_path: Path) -> None:
+    fs = FailingFileSystem()
+    logs = manager(tmp_path, fs, log_dirs=f"{tmp_path}/a,{tmp_path}/a/b")
+    logs.start(NOW)
+    outer, inner = logs.directories
+    fill(logs, 1)
+    fs.failures = {"open a/b/recovery-point": errno.EIO}
+    logs.maintenance.on_deadline(NOW + logs.config.log_flush_offset_checkpoint_interval_ms)
+    assert (outer.online, inner.online) == (True, False)
+
+
+def test_a_directory_wanted_for_a_deleted_partition_is_forgotten(tmp_path: Path) -> None:
+    """Another topic of the name has nothing to do with it."""
+    logs = opened(tmp_path)
+    logs.directory_map.wanted[KEY] = logs.directories[1]
+    logs.delete(*KEY, NOW)
+    assert logs.create(*KEY, TOPIC_ID, NOW).directory == f"{tmp_path}/a/t-0"
+    assert not logs.directory_map.wanted
+
+
 def test_in_two_directories_the_metadata_decides_and_nothing_is_thrown_away(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -214,6 +234,12 @@ def test_what_meta_properties_must_not_say(tmp_path: Path, line: str, problem: s
     with pytest.raises(LogDirectoryError, match=problem):
         opened(tmp_path)
     assert (tmp_path / "a" / ".kafka_cleanshutdown").exists()  # nothing was touched
+
+
+def test_the_cluster_of_a_directory_that_kafka_formatted(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "meta.properties").write_text("version=1\nnode.id=1\ncluster.id=MkU3OA\\=\\=\n")
+    assert opened(tmp_path).cluster_id == "MkU3OA=="
 
 
 @pytest.mark.parametrize("broker_id", ["1", "2"])  # the node is 1

@@ -458,3 +458,35 @@ def test_a_later_move_has_the_last_word(tmp_path: Path) -> None:
     assert logs.directory_of(("t", 0)) is logs.directories[1]
     assert [path.name for path in tmp_path.glob("b/t-0*")] == ["t-0"]
     assert not metadata.told
+
+
+@pytest.mark.parametrize("failing", [0, 1])
+@pytest.mark.parametrize("rounds", [0, 1])
+def test_a_move_ends_with_the_directory_that_fails(tmp_path: Path, failing: int, rounds: int) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    jobs: list[Job] = []
+    logs.submit = jobs.append
+    logs.moves.start(("t", 0), logs.directories[1])
+    for _ in range(rounds):
+        run_jobs(jobs)
+    assert ("t", 0) in logs.moves
+    logs.take_offline(logs.directories[failing], OSError(errno.EIO, "gone"))
+    while jobs:
+        run_jobs(jobs)
+    assert ("t", 0) not in logs.moves
+    assert logs.directory_of(("t", 0)) is logs.directories[0]
+    assert [folder.parent.name for folder in tmp_path.glob("*/t-0*")] == ["a"]
+    if failing == 1:
+        assert len(offsets(logs)) == 100
+
+
+def test_the_metadata_names_the_old_directory_again_if_the_new_one_fails(tmp_path: Path) -> None:
+    logs = started(tmp_path)
+    fill(logs)
+    metadata = Metadata(logs)
+    logs.moves.start(("t", 0), logs.directories[1])
+    logs.take_offline(logs.directories[1], OSError(errno.EIO, "gone"))
+    assert [metadata.answer(), metadata.answer()] == ["b", "a"]
+    assert logs.get("t", 0).directory == f"{tmp_path}/a/t-0"
+    assert not list(tmp_path.glob("b/t-0*"))
