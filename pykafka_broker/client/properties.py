@@ -39,7 +39,7 @@ def double(text: str) -> float:
     return java_double(text)
 
 
-def java_split(separator: str, text: str) -> list[str]:
+def java_split(separator: str | re.Pattern[str], text: str) -> list[str]:
     """Split a text at a regular expression, as `String.split`.
 
     Empty parts at the end are dropped, and one at the start where nothing separates it.

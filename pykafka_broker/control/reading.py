@@ -239,8 +239,18 @@ class TopicWatch:
                 self._looked_to[index] = end
 
     def records(self) -> Iterator[tuple[int, FoundRecord]]:
-        """Yield all records with the partitions, partition by partition."""
+        """Yield all records with the partitions, partition by partition.
+
+        Where the topic is deleted while the caller pauses, the partitions that were not read are in `unread`.
+        """
         for index in self.ends():
-            partition = self._control.services.replicas.leader(self.topic, index)
+            try:
+                topic = self._control.services.image.topics.get(self.topic)
+                if topic is None or topic.id != self._topic_id:
+                    raise ApiError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                partition = self._control.services.replicas.leader(self.topic, index)
+            except ApiError as error:
+                self.unread[index] = error.code.name
+                continue
             offset = self._offsets.get(index, 0)
             yield from ((index, each) for each in records_from(partition, offset, self.isolation_level))

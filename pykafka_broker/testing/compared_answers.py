@@ -22,7 +22,7 @@ from pykafka_broker.control.traffic.exchange import decoded_request, decoded_res
 from pykafka_broker.protocol.api_keys import SPECS, ApiKey
 from pykafka_broker.protocol.runtime import ZERO_UUID, EncodeError, Fields, leaves, uuid_text
 from pykafka_broker.records.conversion import iter_messages
-from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch
+from pykafka_broker.records.errors import CorruptBatch, TruncatedBatch, UnsupportedCompression
 from pykafka_broker.records.header import HEADER_SIZE, MAGIC_OFFSET, Buffer, batch_of, iter_batches
 from pykafka_broker.records.record import iter_records
 from pykafka_broker.testing.recorded_messages import RecordedMessages, partitions_in
@@ -268,7 +268,7 @@ def _outline(records: Any) -> Iterator[Any]:
     """Yield offset, key, value and headers of each record; of a batch that can't be read, its bytes."""
     data = bytes(records or b"")
     if is_message_set(data):
-        with suppress(CorruptBatch):  # what was fetched ends anywhere
+        with suppress(CorruptBatch, UnsupportedCompression):  # what was fetched ends anywhere
             yield from ((each.offset, each.key, each.value, each.headers) for each in iter_messages(data))
         return
     at = 0
@@ -364,7 +364,7 @@ def _records_of(data: bytes, version: int) -> Iterator[str]:
     records = iter_messages(data)
     if version > MESSAGE_SETS_UP_TO:
         records = (each for header, batch in iter_batches(data) for each in iter_records(batch, header))
-    with suppress(CorruptBatch):
+    with suppress(CorruptBatch, UnsupportedCompression):
         for each in records:
             headers = f" with {each.headers}" if each.headers else ""
             yield f"{each.key!r}: {each.value!r}{headers}"

@@ -22,7 +22,7 @@ from pykafka_broker.protocol.enums import PartitionKey, TopicPartition
 from pykafka_broker.protocol.runtime import ZERO_UUID, Fields, Message, leaves, uuid_text
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.conversion import iter_messages
-from pykafka_broker.records.errors import CorruptBatch
+from pykafka_broker.records.errors import CorruptBatch, UnsupportedCompression
 from pykafka_broker.records.header import BatchHeader, iter_batches, read_header
 from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.testing.cluster_recording import MOVE_LEADER, served
@@ -57,6 +57,7 @@ _WITH_OFFSETS = frozenset(
 _WAITING = frozenset({ApiKey.FETCH, ApiKey.JOIN_GROUP, ApiKey.SYNC_GROUP})
 _NEWS = frozenset({ApiKey.METADATA, ApiKey.FIND_COORDINATOR})  # of leaders and coordinators
 _LOGINS = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
+_UNREADABLE = (CorruptBatch, UnsupportedCompression)
 _PARTITIONS = ("partition_index", "partition", "index")
 Address = tuple[str, int]
 Visit = Callable[[Any, str, PartitionKey], None]  # a struct, its field with an offset or records, its partition
@@ -281,7 +282,7 @@ class _Found:
 
     def _note_offset(self, struct: Any, name: str, key: PartitionKey) -> None:
         if name == "records":
-            with suppress(CorruptBatch):
+            with suppress(*_UNREADABLE):
                 for header, batch in _batches_in(bytes(struct.records or b"")):
                     if not hasattr(struct, "high_watermark"):
                         continue  # of a producer: the broker chooses the offsets
@@ -349,7 +350,7 @@ class _Played:
 
             def note(struct: Any, name: str, key: PartitionKey) -> None:
                 if name == "records":
-                    with suppress(CorruptBatch):
+                    with suppress(*_UNREADABLE):
                         for header, _ in _batches_in(bytes(struct.records or b"")):
                             ends[key] = header.last_offset + 1
 
@@ -385,7 +386,7 @@ class _Played:
         headers: dict[PartitionKey, list[BatchHeader]] = {}
 
         def note_batches(struct: Any, name: str, key: PartitionKey) -> None:
-            with suppress(CorruptBatch):
+            with suppress(*_UNREADABLE):
                 headers[key] = [header for header, _ in _batches_in(bytes(struct.records or b""))]
 
         self._found.visit(message.response, note_base)
@@ -412,10 +413,12 @@ class _Played:
                 self._wanted[key] = max(end, self._wanted.get(key, 0))
                 end = offset
                 break
+            records: list[dict[str, Any]] | None = None
             if header is not None and batch is not None and not header.is_control:
-                records = [_as_given(each, partition) for each in iter_records(batch, header)]
-                offset = header.last_offset + 1
-            else:
+                with suppress(CorruptBatch):
+                    records = [_as_given(each, partition) for each in iter_records(batch, header)]
+                    offset = max(offset, header.last_offset) + 1
+            if records is None:
                 self._empty[key] = self._empty.get(key, 0) + 1
                 records, offset = [{"partition": partition}], offset + 1
             body = json.dumps({"records": records})
@@ -428,9 +431,9 @@ class _Played:
             setattr(struct, name, max(0, getattr(struct, name) - first))
         elif hasattr(struct, "high_watermark") and struct.records:
             moved = bytearray()
-            with suppress(CorruptBatch):  # what was fetched ends anywhere
+            with suppress(*_UNREADABLE):  # what was fetched ends anywhere
                 for header, batch in _batches_in(bytes(struct.records)):
-                    moved += (header.base_offset - first).to_bytes(8, "big") + bytes(batch[8:])
+                    moved += (header.base_offset - first).to_bytes(8, "big", signed=True) + bytes(batch[8:])
             struct.records = bytes(moved)
 
 
@@ -444,7 +447,7 @@ def _batches_in(data: bytes) -> Iterator[tuple[BatchHeader, memoryview]]:
         builder = BatchBuilder()
         builder.extend([message])
         batch = builder.build()
-        batch[:8] = offset.to_bytes(8, "big")
+        batch[:8] = offset.to_bytes(8, "big", signed=True)
         yield read_header(batch), memoryview(batch)
 
 

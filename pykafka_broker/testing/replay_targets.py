@@ -643,7 +643,7 @@ class PlainTarget(WaitingTarget):
                 await asyncio.sleep(_PAUSE_S)
 
     async def _state(self, topic: str, index: int, node: int | None = None) -> MetadataResponsePartition:
-        """Return a partition as a broker knows it, once the broker has heard of its topic."""
+        """Return a partition as a broker knows it, once the broker has heard of it. Raises BadRecording."""
         request = MetadataRequest([MetadataRequestTopic(name=topic)], allow_auto_topic_creation=False)
         until = self._client.deadline()
         while True:
@@ -651,6 +651,8 @@ class PlainTarget(WaitingTarget):
             known = [each for each in found.partitions if each.partition_index == index]
             if known or self._client.deadline(0) > until:
                 check(found.error_code)
+                if not known:
+                    raise BadRecording(f"{topic} has no partition {index} there")
                 return known[0]
             await asyncio.sleep(_PAUSE_S)
 

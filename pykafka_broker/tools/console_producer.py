@@ -23,6 +23,7 @@ from pykafka_broker.client.cluster import Client
 from pykafka_broker.client.errors import ClientError
 from pykafka_broker.client.producer import Producer
 from pykafka_broker.client.properties import integer, java_split, long
+from pykafka_broker.config.java_regex import JavaRegexError, compile_java
 from pykafka_broker.records.record import Headers
 from pykafka_broker.tools.frame import FAILED, Old, Tool, ToolParser, ToolUsageError
 from pykafka_broker.tools.progress import INVISIBLE, Bar
@@ -107,7 +108,7 @@ class LineReader:
         self._lenient = _is_true(properties, "ignore.error")
         self._key_separator = properties.get("key.separator", "\t")
         self._delimiter = properties.get("headers.delimiter", "\t")
-        self._separator = properties.get("headers.separator", ",")
+        self._separator = properties.get("headers.separator", ",")  # a regular expression
         self._pair_separator = properties.get("headers.key.separator", ":")
         self._null = properties.get("null.marker")
         self._number = 0
@@ -131,15 +132,19 @@ class LineReader:
             for name, separator in {"key.separator": self._key_separator, **named}.items():
                 if self._null == separator:
                     raise ClientError(f"null.marker and {name} may not be equal")
+        try:
+            self._between_pairs = compile_java(self._separator)
+        except JavaRegexError as error:
+            raise ClientError(f"headers.separator {self._separator} makes no sense: {error}") from None
 
     def read(self, text: str) -> ParsedLine:
         self._number += 1
-        headers, rest = self._cut(text, self._headers, self._delimiter, "headers delimiter")
-        key, value = self._cut(rest, self._keys, self._key_separator, "key separator")
+        headers, rest = self._cut(text, text, self._headers, self._delimiter, "headers delimiter")
+        key, value = self._cut(text, rest, self._keys, self._key_separator, "key separator")
         found = [] if headers is None or headers == self._null else self._pairs(headers)
         return ParsedLine(None if key is None else self._bytes(key), self._bytes(value), found)
 
-    def _cut(self, text: str, wanted: bool, separator: str, what: str) -> tuple[str | None, str]:
+    def _cut(self, line: str, text: str, wanted: bool, separator: str, what: str) -> tuple[str | None, str]:
         if not wanted:
             return None, text
         if not separator:  # Java's String.indexOf finds an empty text at the start
@@ -149,11 +154,11 @@ class LineReader:
             return before, after
         if self._lenient:
             return None, text
-        raise ClientError(f"No {what} found on line number {self._number}: '{text}'")
+        raise ClientError(f"No {what} found on line number {self._number}: '{line}'")
 
     def _pairs(self, text: str) -> Headers:
         found: Headers = []
-        for pair in java_split(re.escape(self._separator), text):
+        for pair in java_split(self._between_pairs, text):
             # An empty pair separator leaves the name empty, as in Java.
             name, separator, value = pair.partition(self._pair_separator) if self._pair_separator else ("", "at", pair)
             if not separator and not self._lenient:

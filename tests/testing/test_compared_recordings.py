@@ -24,6 +24,7 @@ from pykafka_broker.testing import KafkaBroker, compare_recordings
 from pykafka_broker.testing.compared_answers import differing
 from pykafka_broker.testing.recording import Recording
 from tests.testing.test_masking import exchange
+from tests.testing.test_partial_recordings import zstd_message
 
 TIMEOUT_S = 60
 Bill = Callable[[int], bytes]
@@ -74,6 +75,13 @@ def test_records_of_all_formats_are_compared(version: int, codec: int) -> None:
     assert list(differing(wrote(b"paid"), wrote(b"owed"))) == [
         "shop writes orders-0, number 1: recorded b'k': b'paid', now b'k': b'owed'"
     ]
+
+
+def test_records_that_can_not_be_read_are_no_difference() -> None:
+    told = ProduceResponse([TopicProduceResponse("orders", partition_responses=[PartitionProduceResponse(0)])])
+    produced = TopicProduceData("orders", partition_data=[PartitionProduceData(0, zstd_message())])
+    both = Recording([], [exchange(ProduceRequest(None, 1, 1000, [produced]), told, 2)])
+    assert list(differing(both, both)) == []
 
 
 def test_what_a_new_version_writes_otherwise_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -22,7 +22,7 @@ from pykafka_broker.protocol.runtime import Message
 from pykafka_broker.records.builder import BatchBuilder
 from pykafka_broker.records.compression import GZIP, NONE
 from pykafka_broker.records.conversion import build_message_set, iter_messages
-from pykafka_broker.records.header import read_header
+from pykafka_broker.records.header import iter_batches, read_header
 from pykafka_broker.records.record import BatchRecord, iter_records
 from pykafka_broker.server.link_codec import encode_request
 from pykafka_broker.steps import at_once
@@ -80,6 +80,16 @@ def test_content_and_ids_of_records_are_masked() -> None:
     assert one.headers[0][0] == "by"
     assert not {one.key, one.value, one.headers[0][1]} & {b"alice", b"her secret", b"bob"}
     assert Mask(b"other").recording(found) != found
+
+
+def test_a_batch_whose_offsets_fall_is_left_out() -> None:
+    builder = BatchBuilder()
+    builder.extend([BatchRecord(0, 5, None, b"a"), BatchRecord(1, 5, None, b"b")])
+    fell = bytes(builder.build()).replace(b"\0\0\2\1", b"\0\0\0\1")  # the second record has the offset of the first
+    records = [PartitionProduceData(0, batch() + fell)]
+    produced = ProduceRequest(None, -1, 1000, [TopicProduceData("orders", partition_data=records)])
+    (found,) = messages(masked(exchange(produced, ProduceResponse(), 9)))
+    assert len(list(iter_batches(found.request.topic_data[0].partition_data[0].records))) == 1
 
 
 @pytest.mark.parametrize("magic", [0, 1])

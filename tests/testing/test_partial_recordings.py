@@ -6,12 +6,14 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from confluent_kafka import Consumer, Producer
 
 from interop.proxied import Proxy
 from pykafka_broker.cli import main
+from pykafka_broker.protocol.api_keys import ApiKey
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.fetch_request import FetchPartition, FetchRequest, FetchTopic
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
@@ -34,13 +36,21 @@ from pykafka_broker.protocol.messages.offset_for_leader_epoch_response import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.produce_response import (
+    PartitionProduceResponse,
+    ProduceResponse,
+    TopicProduceResponse,
+)
 from pykafka_broker.protocol.runtime import Message
+from pykafka_broker.records.builder import BatchBuilder
+from pykafka_broker.records.compression import ZSTD
 from pykafka_broker.records.conversion import build_message_set
 from pykafka_broker.records.record import BatchRecord
 from pykafka_broker.steps import at_once
 from pykafka_broker.testing import KafkaBroker, KafkaCluster, replay_recording
 from pykafka_broker.testing.compared_answers import Ids
-from pykafka_broker.testing.partial_recordings import by_node
+from pykafka_broker.testing.partial_recordings import by_node, completed
 from pykafka_broker.testing.recorded_coordinators import Coordinated
 from pykafka_broker.testing.recorded_messages import RecordedMessages
 from pykafka_broker.testing.recording import Recorded, Recording, lines_of, read_recording
@@ -273,6 +283,41 @@ def test_message_sets_that_were_there_before_are_made_and_compared(tmp_path: Pat
             (None, "b", 2_000),
         ]
     assert [str(each) for each in replay.differences if each.request == "Fetch v2"] == []
+
+
+def zstd_message(offset: int = 0) -> bytes:
+    """Return a message of format v1 under a codec that the format can't carry."""
+    message = bytearray(at_once(build_message_set([BatchRecord(offset, 1_000, b"k", b"a")], 1)))
+    message[17] = ZSTD
+    message[12:16] = crc32(message[16:]).to_bytes(4, "big")
+    return bytes(message)
+
+
+def fetched(records: bytes) -> Recorded:
+    data = PartitionData(0, high_watermark=9, records=records)
+    asked = FetchTopic("orders", partitions=[FetchPartition(0, fetch_offset=7, partition_max_bytes=1000)])
+    answer = FetchResponse(responses=[FetchableTopicResponse("orders", partitions=[data])])
+    return exchange(FetchRequest(topics=[asked]), answer, 4)
+
+
+def cut_batch() -> bytes:
+    builder = BatchBuilder(base_offset=7)
+    builder.extend([BatchRecord(7, 1_000, None, b"a")])
+    return bytes(builder.build()[:-1] + b"\2")  # as many headers are not there
+
+
+MADE_UP = bytes(at_once(build_message_set([BatchRecord(-7, 1_000, b"k", b"a")], 1)))
+
+
+@pytest.mark.parametrize("records", [zstd_message(7), MADE_UP, cut_batch()], ids=["zstd", "negative offset", "cut"])
+def test_records_that_no_broker_takes_are_played(records: bytes) -> None:
+    sent = ProduceRequest(
+        None, 1, 1000, [TopicProduceData("orders", partition_data=[PartitionProduceData(0, records)])]
+    )
+    refused = PartitionProduceResponse(0, ErrorCode.UNSUPPORTED_COMPRESSION_TYPE, -1)
+    told = ProduceResponse([TopicProduceResponse("orders", partition_responses=[refused])])
+    found = completed(Recording([], [exchange(sent, told, 2), fetched(records)], "a capture"))
+    assert [each.request[1] for each in found.events if each.request] == [ApiKey.PRODUCE, ApiKey.FETCH]
 
 
 def test_ends_of_epochs_that_a_fresh_broker_does_not_have_are_not_compared() -> None:

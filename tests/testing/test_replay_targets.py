@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import time
@@ -13,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from pykafka_broker.cli import main
+from pykafka_broker.client.cluster import Client
 from pykafka_broker.protocol.messages.fetch_request import FetchRequest
 from pykafka_broker.protocol.messages.fetch_response import FetchableTopicResponse, FetchResponse, PartitionData
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -29,7 +31,7 @@ from pykafka_broker.testing import AnomaliesFound, ControlError, KafkaBroker, Ka
 from pykafka_broker.testing.compared_answers import CHOSEN, NODE, Ids
 from pykafka_broker.testing.recorded_messages import RecordedMessages
 from pykafka_broker.testing.recording import BadRecording, Recorded, Recording, lines_of, read_recording
-from pykafka_broker.testing.replay_targets import matched
+from pykafka_broker.testing.replay_targets import PlainTarget, matched
 from tests.broker.support import batch
 
 pytest_plugins = ["pytester"]
@@ -55,6 +57,19 @@ def bill(cluster: KafkaCluster, trouble: Callable[[], None]) -> None:
         producer.produce("billed", b"paid", key=order.key())
         assert producer.flush(60) == 0
     consumer.close()
+
+
+def test_a_partition_that_a_kafka_does_not_have_is_told() -> None:
+    async def look(address: str) -> None:
+        host, port = address.split(":")
+        target = PlainTarget(host, int(port))
+        async with Client(address, {"default.api.timeout.ms": "1000", "request.timeout.ms": "1000"}) as target._client:
+            with pytest.raises(BadRecording, match="orders has no partition 1 there"):
+                await target._state("orders", 1)
+
+    with KafkaBroker(in_process=True) as broker:
+        broker.create_topic("orders")
+        asyncio.run(look(broker.bootstrap_servers))
 
 
 class Recorded3:

@@ -188,7 +188,22 @@ def test_headers_are_split_as_java_does() -> None:
     lenient = LineReader({"parse.headers": "true", "ignore.error": "true", "null.marker": "NIL"})
     assert lenient.read(",,\tvalue").headers == []
     assert lenient.read("a:1,NIL\tvalue").headers == [("a", b"1"), ("NIL", None)]
-    assert LineReader({"parse.headers": "true", "headers.separator": "."}).read("a:1.\tv").headers == [("a", b"1")]
+
+
+def test_the_separator_of_headers_is_an_expression() -> None:
+    def headers(separator: str) -> object:
+        return LineReader({"parse.headers": "true", "headers.separator": separator}).read("a:1|b:2\tv").headers
+
+    assert headers("\\|") == headers("[|]") == [("a", b"1"), ("b", b"2")]
+    assert headers(".") == []
+    with pytest.raises(ClientError, match=r"headers\.separator [(] makes no sense"):
+        headers("(")
+
+
+def test_a_line_without_a_key_is_told_as_a_whole() -> None:
+    reader = LineReader({"parse.headers": "true", "parse.key": "true"})
+    with pytest.raises(ClientError, match="No key separator found on line number 1: 'a:1\tvalue'"):
+        reader.read("a:1\tvalue")
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pykafka_broker.control.answers import Topic
 from pykafka_broker.control.api.groups import all_groups, commit_offsets
 from pykafka_broker.control.api.records import MOST_AT_ONCE, NewRecordInput, produce, shown, stored
 from pykafka_broker.control.api.topics import Partitions, create_topic, topics
@@ -35,6 +36,7 @@ from pykafka_broker.control.problems import Problem
 from pykafka_broker.control.reading import FoundRecord, IsolationLevel, batches_from, count_from, records_of
 from pykafka_broker.control.schema import Index, Offset, read, read_json, write
 from pykafka_broker.errors import ApiError
+from pykafka_broker.protocol.runtime import uuid_text
 from pykafka_broker.records.record import Headers
 
 _LINES_AT_ONCE = 100  # other requests are served after as many lines
@@ -207,7 +209,7 @@ async def dumped(control: Control, batches: bool = False) -> AsyncIterator[str]:
         yield _json({"type": "topic", "name": each["name"], "partitions": each["partitions"], "config": each["config"]})
     damaged: Batches = set()
     for each in described:
-        lines = _records(control, each["name"], each["partitions"], batches, damaged)
+        lines = _records(control, each, batches, damaged)
         async for line in in_pauses(lines, _LINES_AT_ONCE):
             if line:
                 yield line
@@ -218,13 +220,18 @@ async def dumped(control: Control, batches: bool = False) -> AsyncIterator[str]:
 Batches = set[tuple[str, int, int]]  # by topic, partition and base offset
 
 
-def _records(control: Control, topic: str, partitions: int, batches: bool, damaged: Batches) -> Iterator[str]:
-    """Yield the lines of a topic's records, and an empty one in front of each partition.
+def _records(control: Control, described: Topic, batches: bool, damaged: Batches) -> Iterator[str]:
+    """Yield the lines of a topic's records, and an empty one in front of each partition. The other partitions of a
+    topic that is deleted meanwhile are left out.
 
     damaged: takes up the batches that can't be read.
     """
-    for index in range(partitions):
+    topic, services = described["name"], control.services
+    for index in range(described["partitions"]):
         yield ""  # to find the leader may load the log
+        found = services.image.topics.get(topic)
+        if found is None or uuid_text(found.id) != described["topic_id"]:
+            return
         try:
             leader = control.services.replicas.leader(topic, index)
         except ApiError:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from pykafka_broker.cli import main
+from pykafka_broker.control.answers import Topic
+from pykafka_broker.control.api import seeding
+from pykafka_broker.control.control import Control
 from pykafka_broker.testing import ControlError, KafkaBroker
 from tests.control.api.test_browse_records import between, of_another_length
+from tests.control.api.test_waits import delete_inside
 from tests.control.leaderless import leaderless
 
 
@@ -147,6 +153,28 @@ def test_a_text_with_other_ends_of_lines_is_seeded_and_played_again(
         assert main(["replay", str(recording)]) == 0, capsys.readouterr().err
         assert main(["replay", str(recording), "--to", second.bootstrap_servers]) == 0, capsys.readouterr().err
         second.assert_records("ends", [ENDS])
+
+
+def test_a_dump_goes_on_behind_a_topic_that_is_deleted_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    records = seeding._records
+
+    def deleted(control: Control, described: Topic, *how: Any) -> Iterator[str]:
+        for line in records(control, described, *how):
+            yield line
+            if line and described["name"] == "deleted":
+                delete_inside(control, "deleted")
+
+    monkeypatch.setattr(seeding, "_records", deleted)
+    with KafkaBroker(in_process=True) as broker:
+        for name in ("deleted", "left"):
+            broker.create_topic(name, partitions=2)
+            broker.produce(name, [{"value": "a", "partition": 0}, {"value": "b", "partition": 1}])
+        lines = [json.loads(line) for line in broker.dump().splitlines()]
+    assert [(each["topic"], each["value"]) for each in lines if each["type"] == "record"] == [
+        ("deleted", "a"),
+        ("left", "a"),
+        ("left", "b"),
+    ]
 
 
 def test_a_dump_that_can_not_be_made_is_refused_and_not_cut() -> None:

@@ -20,6 +20,7 @@ from interop.raw import RawClient
 from pykafka_broker.control import control
 from pykafka_broker.control.api import metrics, waits
 from pykafka_broker.control.reading import FoundRecord, TopicWatch
+from pykafka_broker.protocol.messages.delete_topics_request import DeleteTopicsRequest, DeleteTopicState
 from pykafka_broker.protocol.messages.find_coordinator_request import FindCoordinatorRequest
 from pykafka_broker.protocol.messages.metadata_request import MetadataRequest
 from pykafka_broker.protocol.messages.offset_commit_request import (
@@ -445,6 +446,48 @@ def test_a_topic_that_is_deleted_meanwhile_has_no_end(monkeypatch: pytest.Monkey
         gone.set()
         with pytest.raises(ControlError, match="there is no topic gone"):
             asserted.result()
+
+
+def delete_inside(control: control.Control, topic: str) -> None:
+    """Delete a topic of a broker in this process, from the broker's own thread."""
+    with contextlib.suppress(StopIteration):
+        control.inside.ask(DeleteTopicsRequest([DeleteTopicState(topic)], timeout_ms=60_000)).send(None)
+
+
+class DeletedMeanwhile(TopicWatch):
+    """A look at a topic that is deleted after an early record."""
+
+    def records(self) -> Iterator[tuple[int, FoundRecord]]:
+        for each in super().records():
+            yield each
+            if each[1].record.value == b"early":
+                delete_inside(self._control, self.topic)
+
+
+@pytest.fixture
+def of_two(monkeypatch: pytest.MonkeyPatch) -> Iterator[KafkaBroker]:
+    """A broker whose topic has a record in both partitions, and is deleted while the records are looked at."""
+    monkeypatch.setattr(waits, "TopicWatch", DeletedMeanwhile)
+    with KafkaBroker(in_process=True) as broker:
+        broker.create_topic("two", partitions=2)
+        broker.produce("two", [{"value": "early", "partition": partition} for partition in (0, 1)])
+        yield broker
+
+
+def test_a_wait_that_is_over_tells_its_state_of_a_topic_that_is_deleted_meanwhile(of_two: KafkaBroker) -> None:
+    with pytest.raises(WaitTimeout, match="topic two has 2 records, and none is value 'late'"):
+        of_two.wait_for_record("two", value="late", timeout=0.1)
+
+
+def test_records_are_waited_for_while_their_topic_is_deleted(of_two: KafkaBroker) -> None:
+    step = meanwhile(lambda: of_two.produce("two", ["late"]))
+    of_two.assert_contains("two", ["late"], timeout=10)
+    step.join()
+
+
+def test_the_records_of_a_topic_that_is_deleted_meanwhile_are_not_told_as_all(of_two: KafkaBroker) -> None:
+    with pytest.raises(ControlError, match="UNKNOWN_TOPIC_OR_PARTITION: the records of two-1 can't be read now"):
+        of_two.assert_records("two", ["early"])
 
 
 @pytest.mark.parametrize(
