@@ -234,12 +234,15 @@ class RecordCheck:
                 if not piece or len(data) // _BYTES_A_STEP != before:
                     yield
         except CorruptBatch as damage:
-            self._pieces = _damaged(damage)
+            self._pieces = _damaged(damage.with_traceback(None))  # its frames lead back to the data
 
 
 def _damaged(damage: CorruptBatch) -> Iterator[bytes]:
     """Yield nothing and raise the damage behind the last sound piece."""
-    raise damage
+    try:
+        raise damage
+    finally:
+        del damage  # the error knows this frame, and must not lead back to itself
     yield b""
 
 

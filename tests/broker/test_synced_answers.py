@@ -11,6 +11,7 @@ import pytest
 from pykafka_broker.broker.requests.router import PendingReply
 from pykafka_broker.cluster.topic_names import CONSUMER_OFFSETS, TRANSACTION_STATE
 from pykafka_broker.log.jobs import Job, run_inline
+from pykafka_broker.protocol.enums import AclOperation, AclResourceType
 from pykafka_broker.protocol.errors import ErrorCode
 from pykafka_broker.protocol.messages.create_topics_request import CreatableTopic, CreateTopicsRequest
 from pykafka_broker.protocol.messages.init_producer_id_request import InitProducerIdRequest
@@ -26,8 +27,14 @@ from pykafka_broker.protocol.messages.offset_commit_request import (
 )
 from pykafka_broker.protocol.messages.offset_fetch_request import OffsetFetchRequest
 from pykafka_broker.protocol.messages.produce_request import PartitionProduceData, ProduceRequest, TopicProduceData
+from pykafka_broker.protocol.messages.txn_offset_commit_request import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from tests.broker.api.real_broker import RealBroker
 from tests.broker.support import batch
+from tests.broker.test_authorization import Denies
 
 
 class SyncedBroker(RealBroker):
@@ -107,6 +114,34 @@ def test_a_sync_that_fails_commits_no_offset(node: SyncedBroker) -> None:
     assert asking.response().error_code == ErrorCode.NOT_COORDINATOR
     again = node.call(commit(6), 8)
     assert again.topics[0].partitions[0].error_code == ErrorCode.NOT_COORDINATOR
+
+
+def test_a_commit_that_fails_after_a_wait_names_denied_topics_too(
+    node: SyncedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node.broker.services, "authorizer", Denies((AclOperation.READ, AclResourceType.TOPIC, "u")))
+    request = commit(5)
+    request.topics.append(OffsetCommitRequestTopic("u", partitions=[OffsetCommitRequestPartition(1, 5)]))
+    committing = node.asked(request, 8)
+    node.sync(OSError(5, "Input/output error"))
+    assert codes_of(committing) == {("t", 0): ErrorCode.NOT_COORDINATOR, ("u", 1): ErrorCode.NOT_COORDINATOR}
+
+
+def test_a_commit_of_a_transaction_that_fails_after_a_wait_names_missing_topics_too(node: SyncedBroker) -> None:
+    node.asked(InitProducerIdRequest("x", 1000), 5)
+    node.sync()
+    topics = [
+        TxnOffsetCommitRequestTopic(name, partitions=[TxnOffsetCommitRequestPartition(0, 5)])
+        for name in ("t", "missing")
+    ]
+    committing = node.asked(TxnOffsetCommitRequest("x", "g", 0, 0, topics=topics), 5)
+    node.sync(OSError(5, "Input/output error"))
+    assert codes_of(committing) == {("t", 0): ErrorCode.NOT_COORDINATOR, ("missing", 0): ErrorCode.NOT_COORDINATOR}
+
+
+def codes_of(commit: PendingReply) -> dict[tuple[str, int], ErrorCode]:
+    topics = commit.response().topics
+    return {(topic.name, each.partition_index): each.error_code for topic in topics for each in topic.partitions}
 
 
 def test_records_are_written_when_their_partition_takes_part_for_certain(node: SyncedBroker) -> None:

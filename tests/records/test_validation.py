@@ -4,8 +4,11 @@ the record that reading every record finds.
 
 from __future__ import annotations
 
+import gc
 import gzip
 import tracemalloc
+import weakref
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -127,6 +130,21 @@ def test_what_changes_its_codec_is_bounded() -> None:
     batch = build_batch([BatchRecord(0, 0, None, bytes(2 << 20))], codec=ZSTD)
     with pytest.raises(CorruptBatch, match="grow beyond"):
         check(batch, in_full=True)
+
+
+def test_what_is_damaged_leaves_nothing_to_the_garbage_collector() -> None:
+    batch = build_batch([BatchRecord(0, 0, None, bytes(2 << 20))], codec=ZSTD)
+    made = RecordCheck(batch, read_header(batch), ANY_TIME, in_full=True)
+    gone = weakref.ref(made)
+    gc.collect()
+    gc.disable()
+    try:
+        with suppress(CorruptBatch):
+            at_once(made.steps(1 << 20))
+        del made
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 def searched(batch: bytearray, timestamp: int, start_offset: int) -> tuple[int, int] | None:

@@ -18,6 +18,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, TypeVar
 
 from pykafka_broker.broker.partitions.fetch_session import FINAL_EPOCH, INITIAL_EPOCH, FetchedPartition, FetchSession
@@ -287,24 +288,24 @@ def fetch(services: Services, context: RequestContext, request: FetchRequest) ->
         return FetchResponse(error_code=error.code)
     deadline = context.now + request.max_wait_ms
     if attempt.takes_long:
-        return _read_in_slices(services, attempt, deadline)
+        return _read_in_slices(services, attempt, deadline, context.now)
     response = attempt.poll(context.now)
     if response is not None:
         return response
     return Parked(deadline, keys=attempt.watched(), poll=attempt.poll, expire=attempt.answer, yields=True)
 
 
-def _read_in_slices(services: Services, attempt: FetchAttempt, deadline: int) -> Future[Any]:
+def _read_in_slices(services: Services, attempt: FetchAttempt, deadline: int, now: int) -> Future[Any]:
     """Return the answer to a fetch of many partitions or of messages of old formats, which does not yield."""
+    return services.slices.begin(_slices(services, attempt, deadline))
 
-    def steps() -> Steps[Answer[FetchResponse]]:
-        found = yield from attempt.poll_in_slices(lambda: services.clock.now < deadline)
-        return found if isinstance(found, FetchResponse) else Parked(deadline, keys=found, poll=again, expire=again)
 
-    def again(now: int) -> Future[Any]:
-        return services.slices.begin(steps())
-
-    return again(services.clock.now)
+def _slices(services: Services, attempt: FetchAttempt, deadline: int) -> Steps[Answer[FetchResponse]]:
+    found = yield from attempt.poll_in_slices(lambda: services.clock.now < deadline)
+    if isinstance(found, FetchResponse):
+        return found
+    again = partial(_read_in_slices, services, attempt, deadline)
+    return Parked(deadline, keys=found, poll=again, expire=again)
 
 
 class FetchAttempt:

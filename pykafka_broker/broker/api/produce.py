@@ -43,6 +43,7 @@ from pykafka_broker.broker.requests.context import RequestContext
 from pykafka_broker.broker.requests.router import handles
 from pykafka_broker.broker.services import Services
 from pykafka_broker.broker.waiting.future import DONE, Answer, Future, Parked, Steps, all_of, lost, shares
+from pykafka_broker.cluster.image import MetadataImage
 from pykafka_broker.cluster.topic_names import INTERNAL_TOPICS
 from pykafka_broker.errors import ApiError, ClosedOnPurpose
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -72,6 +73,8 @@ _BYTES_A_STEP = 64 << 10  # compressed, of batches each of which takes less than
 _WRITE_TOPIC = (AclOperation.WRITE, AclResourceType.TOPIC)
 _WRITE_TRANSACTION = (AclOperation.WRITE, AclResourceType.TRANSACTIONAL_ID)
 _ATTRIBUTES_LOW_BYTE = 22  # of a batch
+_PRODUCER = slice(43, 53)  # the producer's id and epoch in a batch
+_PRODUCER_BYTES = 10
 _REFUSALS_OF_A_LOG = frozenset(
     {
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
@@ -486,6 +489,9 @@ def refusal(
         return ApiError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
     if context.api_version < ZSTD_FROM and any(_has_strange_codec(services, *topic) for topic in topics):
         return ApiError(ErrorCode.UNKNOWN_SERVER_ERROR, "unknown codec")
+    if found and _has_two_producers(services.image, topics):
+        text = "Transactional records contained more than one producer ID"
+        return Explained(ErrorCode.INVALID_PRODUCER_ID_MAPPING, text)
     return None
 
 
@@ -497,6 +503,21 @@ def _are_transactional(topics: Sequence[TopicAndPartitions]) -> bool:
             if records is not None and peek(records) == 2 and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
                 return True
     return False
+
+
+def _has_two_producers(image: MetadataImage, topics: Sequence[TopicAndPartitions]) -> bool:
+    """Return whether transactional batches for existing partitions are of several producers, or epochs of one."""
+    producers: set[bytes] = set()
+    for topic, some in topics:
+        known = image.topics_by_id.get(topic.topic_id) or image.topics.get(topic.name)
+        existing = () if known is None else [data.records for data in some if data.index in known.partitions]
+        for records in existing:
+            with contextlib.suppress(CorruptBatch):
+                if records and peek(records) == 2 and records[_ATTRIBUTES_LOW_BYTE] & TRANSACTIONAL_BIT:
+                    producer = bytes(records[_PRODUCER])
+                    if len(producer) == _PRODUCER_BYTES and producer[0] < 0x80:  # a negative id is none
+                        producers.add(producer)
+    return len(producers) > 1
 
 
 def _has_strange_codec(services: Services, topic: TopicProduceData, partitions: Sequence[PartitionProduceData]) -> bool:

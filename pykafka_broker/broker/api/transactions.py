@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from copy import copy
 
 from pykafka_broker.broker.coordinators.add_partitions_to_txn import (
     LocalVerdict,
@@ -212,6 +213,8 @@ def txn_offset_commit(
     known, refused = _split(services, context, request)
     if not known:
         return TxnOffsetCommitResponse(topics=_merged(refused, []))
+    if refused:
+        request = copy(request)  # an answer that fails after a wait is made of the whole request
     request.topics = known
     return _commit(services, context, request, refused)
 

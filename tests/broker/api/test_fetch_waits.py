@@ -6,12 +6,13 @@ alone are sent here, but what counts for `min_bytes` is the same.
 
 from __future__ import annotations
 
+import gc
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pykafka_broker.broker.api.fetch import fetch
+from pykafka_broker.broker.api.fetch import FetchAttempt, fetch
 from pykafka_broker.broker.waiting.future import Future, Parked
 from pykafka_broker.cluster.records import ApiMessageAndVersion
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -299,3 +300,16 @@ def test_a_fetch_of_many_partitions_waits_beside_an_unknown_one(world: World) ->
     reply = world.ask(("gone", 0, 0, MB), *specs)
     assert isinstance(reply, Future)
     assert isinstance(reply.result(), Parked)
+
+
+def test_a_fetch_in_slices_leaves_nothing_to_the_garbage_collector(world: World) -> None:
+    gc.collect()
+    gc.disable()
+    try:
+        answer = world.ask(("small", 0, 0, MB), version=3)
+        assert isinstance(answer, Future)
+        assert answer.done
+        del answer
+        assert not any(isinstance(each, FetchAttempt) for each in gc.get_objects())
+    finally:
+        gc.enable()

@@ -13,6 +13,7 @@ import pytest
 from pykafka_broker.broker.api.produce import produce, refusal_of_append
 from pykafka_broker.broker.api.produce_checks import RefusedByLog
 from pykafka_broker.broker.waiting.future import Future, Parked
+from pykafka_broker.cluster.topic_names import TRANSACTION_STATE
 from pykafka_broker.errors import ClosedOnPurpose
 from pykafka_broker.log.jobs import Job, run_inline
 from pykafka_broker.protocol.api_keys import ApiKey
@@ -115,6 +116,39 @@ def test_records_that_were_refused_do_not_wait_for_the_garbage_collector(
         assert gone() is None
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    ("others", "code"),
+    [
+        ((1, 1, 0), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ((0, 1, 0), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ((1, 0, 1), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        ((7, 1, 0), ErrorCode.NONE),
+    ],
+    ids=["another partition", "the same partition", "another epoch", "a missing partition"],
+)
+def test_transactional_batches_of_two_producers_are_refused_together(
+    broker: LightBroker, others: tuple[int, int, int], code: ErrorCode
+) -> None:
+    """Kafka looks at all existing partitions before the first is written."""
+    broker.add("t", 2)
+    broker.add(TRANSACTION_STATE)
+    own = broker.transactions.init_producer_id("x", 60_000, None, broker.now)
+    index, id_above, epoch_above = others
+    data = []
+    for partition, producer_id, epoch in (
+        (index, own.producer_id + id_above, own.producer_epoch + epoch_above),
+        (0, own.producer_id, own.producer_epoch),
+    ):
+        records = batch(b"v", producer_id=producer_id, producer_epoch=epoch, base_sequence=0, transactional=True)
+        data.append(PartitionProduceData(partition, memoryview(records)))
+    told = answers(broker, ProduceRequest("x", -1, 1000, [TopicProduceData("t", partition_data=data)]), 12)
+    missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert [one.error_code for one in told] == ([code, code] if code else [missing, code])
+    text = "Transactional records contained more than one producer ID" if code else None
+    assert told[1].error_message == text
+    assert len(stored(broker)) == (0 if code else 1)
 
 
 class Denying:
