@@ -31,6 +31,8 @@ NOT_OF_SCHEMA = "not one JSON object of the schema"
 NOT_OF_COLUMNS = "has fields of other types than the schema"
 NOT_TEXT = "not UTF-8"
 EMPTY = "empty value"
+OUTSIDE_YEARS = "is outside the years 1 to 9999"  # the range of Python's dates and of SQL's texts
+YEAR_1, YEAR_10000 = "TIMESTAMP'0001-01-01 00:00:00'", "TIMESTAMP'+10000-01-01 00:00:00'"
 PAIRS = r"(?i)\\\\|\\ud[89ab][0-9a-f]{2}\\ud[c-f][0-9a-f]{2}"  # what \\ud may be a part of
 SURROGATE = r"(?i)\\ud[89a-f]"
 
@@ -166,14 +168,16 @@ def as_text(name: str) -> Column:
 
 
 def _with_bounds(reason: Column, time: Column, settings: Settings) -> Column:
-    """Refuse times that no event has: of another unit, or of a clock that is wrong. A record without a timestamp, as
-    old clients write them, is as old as the batch."""
+    """Refuse times that no event has: of another unit, or of a clock that is wrong; and those whose dates the tables'
+    writers can't know. A record without a timestamp, as old clients write them, is as old as the batch."""
     written = F.when(F.col("_timestamp") > F.timestamp_seconds(F.lit(0)), F.col("_timestamp"))
     written = F.coalesce(written, F.col(NOW))
     ahead, behind = (F.expr(f"INTERVAL {limit}") for limit in (settings.max_ahead, settings.max_behind))
     words = f"{settings.time_column} is more than {{}} {{}} the record's timestamp"
-    return reason.when(time > written + ahead, words.format(settings.max_ahead, "after")).when(
-        time < written - behind, words.format(settings.max_behind, "before")
+    return (
+        reason.when(time > written + ahead, words.format(settings.max_ahead, "after"))
+        .when(time < written - behind, words.format(settings.max_behind, "before"))
+        .when((time < F.expr(YEAR_1)) | (time >= F.expr(YEAR_10000)), f"{settings.time_column} {OUTSIDE_YEARS}")
     )
 
 

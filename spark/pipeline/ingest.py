@@ -105,10 +105,16 @@ def _read_parquet(context: Context) -> DataFrame:
 
 
 def _read_csv(context: Context) -> DataFrame:
-    """Read the columns of the first file, with the schema's types where it names them and as text elsewhere."""
+    """Read the columns of the first file, with the schema's types where it names them and as text elsewhere.
+
+    Files are those of RFC 4180: a value in quotes may have line breaks, and a quote in it is there twice.
+    """
     settings = context.settings
     reader = context.spark.read.option("header", "true").option("mode", "FAILFAST").option("enforceSchema", "false")
+    reader = reader.option("multiLine", "true").option("escape", '"')
     header = reader.csv(settings.input).columns
+    if not header:
+        raise SettingsError(f"{settings.input} has no line that names its columns")
     types = {field.name: field.dataType for field in context.spark.createDataFrame([], settings.schema).schema.fields}
     typed = ", ".join(f"{quoted(name)} {types[name].simpleString() if name in types else 'STRING'}" for name in header)
     if settings.input_time_format:

@@ -251,11 +251,12 @@ class Kafka:
     def offsets_at(self, topic: str, timestamp_ms: int) -> Offsets:
         """Return the first offset of each partition whose record is not older; the end where there is none.
 
-        The end comes first: a record that arrives between the two questions is after it.
+        The end comes first: a record that arrives between the two questions is after it. No record is older than 1970,
+        and to librdkafka negative times are words: -1 is the end.
         """
         partitions = self.partitions(topic)
         ends = self._list_offsets(topic, partitions, OffsetSpec.latest())
-        found = self._list_offsets(topic, partitions, OffsetSpec.for_timestamp(timestamp_ms))
+        found = self._list_offsets(topic, partitions, OffsetSpec.for_timestamp(max(0, timestamp_ms)))
         return {partition: offset if offset >= 0 else ends[partition] for partition, offset in found.items()}
 
     def committed(self, group: str, topic: str) -> Offsets:

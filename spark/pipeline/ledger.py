@@ -30,8 +30,19 @@ DAY_S = 86_400
 KEPT_FRAMES = 16  # frames of ids in memory before they are read anew as one
 BROADCAST_EVENTS = 500_000  # a batch of at most so many events is sent to every executor to look for its ids
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_US = (datetime.min.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)  # no event is older
 Found = TypeVar("Found")
 KNOWN_ID, KNOWN_DATE = "_known_id", "_known_date"
+
+
+def earlier(day: date, span: timedelta) -> date:
+    """Return the day that is as much earlier, or the first one."""
+    return max(day - date.min, span) - span + date.min
+
+
+def later(day: date, span: timedelta) -> date:
+    """Return the day that is as much later, or the last one."""
+    return date.max - (max(date.max - day, span) - span)
 
 
 @dataclass(frozen=True)
@@ -69,7 +80,7 @@ class EventTable:
             found: how many events the batch has, those included that the table has already.
             write: writes the batch, and returns what the table has of it; not called for a batch without events.
         """
-        bound_us = None if self._newest_us is None else self._newest_us - round(self._watermark_s * 1e6)
+        bound_us = None if self._newest_us is None else max(self._newest_us - round(self._watermark_s * 1e6), FIRST_US)
         watermark = None if bound_us is None else (EPOCH + timedelta(microseconds=bound_us)).isoformat()
         if not found:
             return Added(None, {"accepted": 0, "duplicates": 0, "late": 0, "watermark": watermark})
@@ -152,7 +163,9 @@ class Ledger(EventTable):
 
     def _known(self, days: set[date], batch_id: int) -> DataFrame | None:
         """Return ids and dates of the rows of earlier batches near these days, None where there are none."""
-        near = {day + timedelta(days=n) for day in days for n in range(-self._around, self._around + 1)}
+        around = timedelta(days=self._around)
+        spans = (range(earlier(day, around).toordinal(), later(day, around).toordinal() + 1) for day in days)
+        near = {date.fromordinal(number) for span in spans for number in span}
         if len(self._kept) > KEPT_FRAMES:
             self.close()
         missing = sorted((near - self._kept_days) & self._days())

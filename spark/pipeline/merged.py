@@ -16,7 +16,7 @@ from pyspark.sql.types import DateType, LongType, StructField, StructType
 
 from pipeline import events, tables
 from pipeline.context import Context
-from pipeline.ledger import Added, EventTable, Ledger, LedgerNames
+from pipeline.ledger import Added, EventTable, Ledger, LedgerNames, earlier, later
 from pipeline.parts import logged_parts_of
 from pipeline.settings import PARQUET
 from pipeline.tables import BATCH, quoted
@@ -74,7 +74,8 @@ class MergedLedger(EventTable):
         key, day = self._id, quoted(self._names.date)
         self._table.merge(
             rows,
-            f"known.{key} = found.{key} AND known.{day} BETWEEN DATE'{first - around}' AND DATE'{last + around}' "
+            f"known.{key} = found.{key} "
+            f"AND known.{day} BETWEEN DATE'{earlier(first, around)}' AND DATE'{later(last, around)}' "
             f"AND abs(datediff(known.{day}, found.{day})) <= {self._around}",
         )
 

@@ -78,6 +78,8 @@ def path_of(data: bytes) -> tuple[tuple[int, ...], int]:
     """Return the numbers of a message in its file, and where its data begins."""
     numbers = _numbers(data)
     count, begin = next(numbers)
+    if count < 0:
+        raise ValueError("no message has so many numbers")
     path = []
     for _ in range(min(count, DEEPEST)):
         index, begin = next(numbers)
@@ -118,7 +120,13 @@ def _plain(message: Any) -> Any:
             found[field.name] = [_single(field, each) for each in value]
         elif not field.has_presence or message.HasField(field.name):
             found[field.name] = _single(field, value)
+    if message.DESCRIPTOR.is_extendable:
+        found |= {f"[{f.full_name}]": _extension(f, value) for f, value in message.ListFields() if f.is_extension}
     return found
+
+
+def _extension(field: Any, value: Any) -> Any:
+    return [_single(field, each) for each in value] if isinstance(value, MutableSequence) else _single(field, value)
 
 
 def _key(key: Any) -> str:

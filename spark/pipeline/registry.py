@@ -9,6 +9,7 @@ import json
 import ssl
 import time
 from dataclasses import dataclass
+from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, unquote, urlsplit
@@ -101,7 +102,7 @@ class Registry:
                     return None
                 if not left or SERVER_ERROR > error.code != TOO_MANY:
                     raise RegistryUnavailable(f"{self._url} answers {error.code} {error.reason}") from error
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, HTTPException) as error:  # the last one: an answer that breaks off
                 if not left:
                     raise RegistryUnavailable(f"{self._url} does not answer ({error})") from error
             time.sleep(PAUSE_S)

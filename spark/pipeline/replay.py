@@ -55,7 +55,8 @@ def parse_offsets(text: str, name: str) -> dict[int, int] | None:
     if not text:
         return None
     try:
-        return {int(partition): int(offset) for partition, offset in json.loads(text).items()}
+        found = json.loads(text, parse_float=str, parse_constant=str)  # fractions are refused, and not cut
+        return {int(partition): int(offset) for partition, offset in found.items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise SettingsError(f'{name} is {text!r}, and has to be like {{"0": 100, "1": 250}}') from error
 

@@ -53,6 +53,7 @@ def require(rules: Mapping[str, Mapping[str, Any]], schema: T.StructType, spark:
             pattern: Any = getattr(spark._jvm, "java.util.regex.Pattern")
             try:
                 pattern.compile(rule["matches"])
+                pattern.compile(whole(rule["matches"]))
             except (Py4JJavaError, PySparkException) as error:  # which of them depends on PySpark's version
                 raise SettingsError(f"rule {name}: matches is no regular expression of Java's") from error
 
@@ -73,6 +74,11 @@ def _is_comparable(value: Any, kind: T.DataType, spark: SparkSession) -> bool:
     return isinstance(value, date)
 
 
+def whole(expression: str) -> str:
+    """Return the expression for all of a value."""
+    return rf"\A(?:{expression})\z"
+
+
 def is_broken(rule: Mapping[str, Any]) -> Column:
     """Return whether an event breaks the rule; never null."""
     value = F.col(quoted(rule["column"]))
@@ -84,7 +90,7 @@ def is_broken(rule: Mapping[str, Any]) -> Column:
     if "in" in rule:
         checks.append(~value.isin(list(rule["in"])))
     if "matches" in rule:
-        checks.append(~value.cast("string").rlike(rf"\A(?:{rule['matches']})\z"))
+        checks.append(~value.cast("string").rlike(whole(rule["matches"])))
     if rule.get("not_null"):
         checks.append(value.isNull())
     broken = F.lit(False)

@@ -71,9 +71,8 @@ def assigned(source: Mapping[str, str]) -> dict[str, list[int]] | None:
     if "assign" not in source:
         return None
     try:
-        return {
-            str(topic): [int(index) for index in indexes] for topic, indexes in json.loads(source["assign"]).items()
-        }
+        found = json.loads(source["assign"], parse_float=str, parse_constant=str)  # fractions are refused, and not cut
+        return {str(topic): [int(index) for index in indexes] for topic, indexes in found.items()}
     except (ValueError, AttributeError, TypeError) as error:
         raise SettingsError('source: assign has to be like {"events": [0, 1]}') from error
 

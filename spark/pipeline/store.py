@@ -30,6 +30,7 @@ from pipeline.steps import Steps
 from pipeline.tables import quoted
 
 SOURCE = ["source_topic", "source_partition", "source_offset"]
+REFUSED = (events.REASON, "_value")  # copied of a refused record, by names that no column of an event has
 STAGING = "pipeline_staging"
 ROWS_AT_ONCE = 10_000
 ISO = "yyyy-MM-dd'T'HH:mm:ss.SSSSSS'Z'"
@@ -65,12 +66,12 @@ def ensure_event_tables(database: Database, table: str, schema: StructType) -> N
 
 
 def of_storable_years(frame: DataFrame, schema: StructType) -> DataFrame:
-    """Refuse events with dates or times outside the years 1 to 9999, the range of Python's dates and of SQL's texts."""
+    """Refuse events with dates or times outside the years 1 to 9999."""
     reason, columns = F.col(events.REASON), {}
     for field in schema.fields:
         if isinstance(field.dataType, DateType | TimestampType):
             is_storable = F.year(quoted(field.name)).between(1, 9999)
-            words = F.lit(f"{field.name} is outside the years 1 to 9999")
+            words = F.lit(f"{field.name} {events.OUTSIDE_YEARS}")
             reason = F.coalesce(reason, F.when(~is_storable, words))
             columns[field.name] = F.when(is_storable, F.col(quoted(field.name)))
     return frame.withColumns({events.REASON: reason, **columns})
@@ -107,10 +108,10 @@ class Staging:
         self._database.execute(f'CREATE UNLOGGED TABLE "{self._name}" ({described})')
         rows.foreachPartition(copying(self._url, self._name))
 
-    def move(self, table: str, columns: Sequence[str], where: str, on_conflict: str) -> None:
-        """Insert what was copied, as a part of the driver's transaction."""
-        names = ", ".join(f'"{name}"' for name in columns)
-        found = f'SELECT DISTINCT ON ({self._key}) {names} FROM "{self._name}" WHERE {where}'
+    def move(self, table: str, columns: Sequence[str], copied: Sequence[str], where: str, on_conflict: str) -> None:
+        """Insert what was copied, as a part of the driver's transaction. copied: the columns that hold the values."""
+        names, values = (", ".join(f'"{name}"' for name in of_table) for of_table in (columns, copied))
+        found = f'SELECT DISTINCT ON ({self._key}) {values} FROM "{self._name}" WHERE {where}'
         self._database.execute(f'INSERT INTO "{table}" ({names}) {found} {on_conflict}')
 
     def next_offsets(self) -> dict[int, int]:
@@ -152,7 +153,8 @@ class Writer:
         self._names = [field.name for field in schema.fields]
         self._staging: Staging | None = None
         if database.dialect == POSTGRESQL:
-            kinds = {**rejected_kinds(database), **event_kinds(database, schema)}
+            refused = dict.fromkeys(REFUSED, "TEXT")
+            kinds = {**source_kinds(database), **refused, **event_kinds(database, schema)}
             self._staging = Staging(database, settings.database_url, settings.table, kinds, SOURCE)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
@@ -184,8 +186,9 @@ class Writer:
         accepted, rejected = [*SOURCE, *self._names], [*SOURCE, "reason", "value"]
         conflict = self._strategy.on_conflict
         if self._staging is not None:
-            self._staging.move(self._table, accepted, "reason IS NULL", conflict)
-            self._staging.move(rejected_table(self._table), rejected, "reason IS NOT NULL", conflict)
+            copied, is_good = [*SOURCE, *REFUSED], f"{events.REASON} IS NULL"
+            self._staging.move(self._table, accepted, accepted, is_good, conflict)
+            self._staging.move(rejected_table(self._table), rejected, copied, f"NOT {is_good}", conflict)
             return self._staging.next_offsets()
         offsets: dict[int, int] = {}
         left = rows.toLocalIterator()  # the file is the driver's; a partition at a time is in its memory

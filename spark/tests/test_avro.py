@@ -5,7 +5,9 @@ import json
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from pipeline import decoding, registry, replay, route, silver, store
 from pipeline.decoding import NOT_FRAMED
 from pipeline.errors import BrokerUnreachable, SettingsError
 from pipeline.events import EMPTY, NOT_OF_COLUMNS
-from pipeline.registry import RegistryAddress
+from pipeline.registry import RegistryAddress, RegistryUnavailable
 from pipeline.settings import Settings, load
 from tests import registered
 from tests.registered import VERSION_1, VERSION_2, avro, framed, register
@@ -248,6 +250,29 @@ def test_a_registry_that_does_not_answer(
     with pytest.raises(BrokerUnreachable, match="the schema registry does not answer as it should"):
         silver.run(make_context(nowhere))
     assert make_context(settings).kafka.read_all(settings.dead_letter_topic) == []
+
+
+def test_an_answer_that_breaks_off_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A registry that dies while it answers has not answered; its next answer counts."""
+    whole = b'{"schema": "\\"long\\""}'
+    answers = [whole[:5], b"", whole]
+
+    class Dying(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(whole)))
+            self.end_headers()
+            self.wfile.write(answers.pop(0))
+
+    monkeypatch.setattr(registry, "PAUSE_S", 0)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Dying) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        asked = registry.Registry(RegistryAddress(f"http://127.0.0.1:{server.server_address[1]}"))
+        assert asked.schema(1).text == '"long"'
+        answers.append(b"")
+        with pytest.raises(RegistryUnavailable, match="does not answer"):
+            asked.require_reachable()
+        server.shutdown()
 
 
 def test_settings(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -253,6 +253,7 @@ def test_rules(spark: SparkSession, rule: dict[str, Any], values: list[Any], bro
         ({"max": 3}, "DATE", "max has 3, which"),
         ({"in": ["a"]}, "ARRAY<STRING>", "in has 'a', which"),
         ({"matches": "(?P<name>x)"}, "STRING", "rule r: matches is no regular expression of Java's"),
+        ({"matches": "(?x)a # b"}, "STRING", "rule r: matches is no regular expression of Java's"),
         ({"min": "a", "matches": "x+"}, "STRING", ""),
         ({"min": "2024", "max": datetime(2025, 1, 1)}, "TIMESTAMP", ""),
         ({"min": date(2024, 1, 1), "max": "2025-01-01"}, "DATE", ""),

@@ -258,3 +258,22 @@ def test_bad_input(make_settings: Any, make_context: Any, tmp_path: Path) -> Non
         ingest.run(make_context(settings))
     kafka = make_context(settings).kafka
     assert settings.bronze_topic not in kafka._metadata().topics  # nothing half-made
+
+
+def test_values_of_csv_in_quotes(make_settings: Any, make_context: Any, tmp_path: Path) -> None:
+    """A line in the middle of a value may look like a row of its own."""
+    notes = ["a\nb,c", "\n\n", "plain", 'say "hi", now', '"', '",', "a,C:\\", '{"k": "v"}', 'C:\\"\n"']
+    wanted = [[f"u{number}", note] for number, note in enumerate(notes)]
+    for name in ("1.csv", "2.csv"):
+        with (tmp_path / name).open("w", newline="") as file:
+            csv.writer(file).writerows([["user_id", "note"], *wanted])
+    settings = make_settings(input=str(tmp_path), input_format="csv", topic_partitions=1)
+    assert ingest.run(make_context(settings))["written"] == 2 * len(wanted)
+    found = [(dict(r.headers())["source"], json.loads(r.value())) for r in records(settings)]
+    for source in (b"1.csv", b"2.csv"):
+        assert [[row["user_id"], row["note"]] for file_name, row in found if file_name == source] == wanted
+    (tmp_path / "empty.csv").touch()
+    empty = dataclasses.replace(settings, input=str(tmp_path / "empty.csv"))
+    with pytest.raises(SettingsError, match=r"empty\.csv has no line that names its columns"):
+        ingest.run(make_context(empty))
+    assert ingest.run(make_context(settings))["written"] == 0

@@ -183,9 +183,25 @@ def test_a_schema_that_is_registered_under_a_running_stream(
 def test_numbers_of_messages() -> None:
     assert protobuf.path_of(b"\x00rest") == ((0,), 1)
     assert protobuf.path_of(b"\x04\x02\x80\x01rest") == ((1, 64), 4)
-    for broken in (b"", b"\x02", b"\x02\x80"):
-        with pytest.raises(IndexError):
+    for broken in (b"", b"\x02", b"\x02\x80", b"\x01rest"):
+        with pytest.raises((IndexError, ValueError)):
             protobuf.path_of(broken)
+
+
+def test_extensions_have_their_names() -> None:
+    """Values of fields that a file adds to a message are neither fields of it nor unknown, and were lost."""
+    kinds = descriptor_pb2.FieldDescriptorProto
+    file = descriptor_pb2.FileDescriptorProto(name="x.proto", syntax="proto2", package="p")
+    made = file.message_type.add(name="X")
+    made.field.add(name="a", number=1, type=kinds.TYPE_STRING, label=1)
+    made.extension_range.add(start=100, end=200)
+    file.extension.add(name="one", number=100, type=kinds.TYPE_STRING, label=1, extendee=".p.X")
+    file.extension.add(name="many", number=101, type=kinds.TYPE_INT64, label=3, extendee=".p.X")
+    text = base64.b64encode(file.SerializeToString()).decode()
+    read = protobuf.reader(RegisteredSchema("PROTOBUF", text, {}))
+    assert read(b"\x00\x0a\x01v") == {"a": "v"}
+    found = read(b"\x00\x0a\x01v\xa2\x06\x02hi\xa8\x06\x01\xa8\x06\x02\xb2\x06\x02no")
+    assert found == {"a": "v", "[p.one]": "hi", "[p.many]": [1, 2], "102": [b"no"]}
 
 
 def test_types_of_protobufs_own() -> None:

@@ -63,6 +63,8 @@ def test_by_time(ten: Any, make_context: Any, spark: SparkSession) -> None:
     assert ids(spark, done["to_path"]) == [3, 5, 13, 15]
     later = dataclasses.replace(ten, from_timestamp="2030-01-01")
     assert replay.run(make_context(later))["written"] == 0
+    for before in ("1969-12-31T23:59:59.999Z", "1969-12-31", "0001-01-01"):
+        assert replay.resolve(make_context(dataclasses.replace(ten, from_timestamp=before))) == {0: (0, 10), 1: (0, 10)}
 
 
 def test_into_a_topic(ten: Any, make_context: Any) -> None:
@@ -84,6 +86,8 @@ def test_into_a_topic(ten: Any, make_context: Any) -> None:
     ("changes", "words"),
     [
         ({"from_offsets": "5"}, "from_offsets is '5', and has to be like"),
+        ({"from_offsets": '{"0": 1.7}'}, "from_offsets is .*, and has to be like"),
+        ({"from_offsets": '{"0": 1e400}'}, "from_offsets is .*, and has to be like"),
         ({"to_timestamp": "yesterday"}, "to_timestamp is 'yesterday', and has to be like"),
         ({"from_offsets": "{}", "from_timestamp": "2024-05-01"}, "are both set"),
         ({"to_path": "a", "to_topic": "b"}, "a replay goes to one of them"),

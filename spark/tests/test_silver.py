@@ -363,3 +363,22 @@ def test_a_step_may_give_a_column_another_type(
             assert job.run(make_context(settings))["rejected"] == 1
     assert report.read_windows(settings) == [("2024-05-01T00:00:00Z", "de", 2, 2.0)]
     assert [(row.amount, row.kind) for row in table(spark, settings)] == [(1, ["view"])] * 2
+
+
+def test_the_first_and_the_last_day(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession, table_format: str
+) -> None:
+    """Where the settings allow any time, ids are looked for around days that have none before or after them."""
+    settings = make_settings(max_behind="1000000 days", max_ahead="4000000 days", table_format=table_format)
+    make_topic(settings.bronze_topic)
+    times = ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "+10000-01-01T00:00:00Z", "0000-12-31T23:59:59Z"]
+    for number in (0, 10):
+        put(settings.bronze_topic, [event(number + n, event_time=time) for n, time in enumerate(times)])
+        put(settings.bronze_topic, [event(0, event_time=times[0])])
+        done = silver.run(make_context(settings))
+        assert (done["accepted"], done["rejected"]) == (2, 2)
+    found = tables.read(spark, silver.table_path(settings)).select("event_id").collect()
+    assert sorted(row.event_id for row in found) == ["e0", "e1", "e10", "e11"]
+    letters = make_context(settings).kafka.read_all(settings.dead_letter_topic)
+    reasons = {dict(letter.headers())["reason"] for letter in letters}
+    assert reasons == {b"event_time is outside the years 1 to 9999"}

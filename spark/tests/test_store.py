@@ -358,3 +358,19 @@ def test_years_that_no_database_has(
     assert found == [("e0", "0001-01-01", "0001-01-01T00:00:00"), ("e1", "9999-12-31", "9999-12-31T23:59:59")]
     words = "{} is outside the years 1 to 9999"
     assert rejected(settings) == [(n, words.format("seen" if n % 2 else "day")) for n in range(2, 6)]
+
+
+def test_columns_with_the_names_of_the_refused_ones(
+    make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any,
+    new_postgresql_database: Callable[[], str],
+) -> None:  # fmt: skip
+    """An event may have columns that the table of refused records has, too: the copied rows have both."""
+    schema = "value DOUBLE, event_id STRING, event_time TIMESTAMP, reason STRING"
+    settings = make_settings(database=new_postgresql_database(), schema=schema)
+    make_topic(settings.bronze_topic)
+    put(settings.bronze_topic, [event(1, value=1.5, reason="r"), b"broken"])
+    store.run(make_context(settings))
+    assert rows(settings, "event_id, value, reason") == [("e1", 1.5, "r")]
+    assert rejected(settings) == [(1, NOT_OF_SCHEMA)]
+    table = dataclasses.replace(settings, table=store.rejected_table(settings.table))
+    assert rows(table, "value") == [("broken",)]
