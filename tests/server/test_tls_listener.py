@@ -253,8 +253,10 @@ def test_a_client_without_a_name_is_closed_and_the_log_says_why(
     with caplog.at_level(logging.INFO):
         run(scenario)
     lines = [record.getMessage() for record in caplog.records]
-    assert len(lines) == 3
-    assert all(why in line for line in lines)
+    strangers = ": the client does not speak TLS"  # a client of a broker that had this port before
+    own = [line for line in lines if not line.endswith(strangers)]
+    assert len(own) == 3
+    assert all(why in line for line in own)
 
 
 def test_a_class_of_python_may_say_what_it_is_called(tmp_path: Path) -> None:
