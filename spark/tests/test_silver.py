@@ -368,7 +368,7 @@ def test_a_step_may_give_a_column_another_type(
 def test_the_first_and_the_last_day(
     make_settings: Any, make_context: Any, make_topic: Any, put: Any, event: Any, spark: SparkSession, table_format: str
 ) -> None:
-    """Where the settings allow any time, ids are looked for around days that have none before or after them."""
+    """Settings that allow any time let ids be looked for around days without a day before or after them."""
     settings = make_settings(max_behind="1000000 days", max_ahead="4000000 days", table_format=table_format)
     make_topic(settings.bronze_topic)
     times = ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z", "+10000-01-01T00:00:00Z", "0000-12-31T23:59:59Z"]

@@ -99,6 +99,6 @@ def test_records_that_are_kept_for_ever_may_be_near_for_any_time() -> None:
 
 
 def test_a_match_may_end_with_equals_signs() -> None:
-    """As for Kafka, which takes the pattern apart with String.split."""
+    """Kafka takes the pattern apart with String.split, which drops empty parts at the end."""
     match = setting("match", "client_id=b==")
     assert changed(Cluster(), ConfigResourceType.CLIENT_METRICS, "m", match) == {"match": "client_id=b=="}
